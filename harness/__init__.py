@@ -1,0 +1,1 @@
+"""Reproducer corpus and bisection harness for torch.compile bugs."""

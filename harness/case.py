@@ -1,0 +1,478 @@
+"""YAML to typed cases. A case is one issue: repros, workarounds, claims, expectations and timings.
+
+Every model refuses unknown keys; :func:`load_case` turns pydantic's complaints and dangling names
+into one sentence with file, line and key. The JSON schema of these models is ``cases/schema.json``.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from harness.errors import CaseError, UsageError
+from harness.outcome import Kind, Phase, Signature, Verdict, WorkaroundVerdict
+from harness.ranges import ReleaseRange
+from harness.yamlsource import YamlSource, load_yaml
+
+Scalar = bool | int | float | str | None
+Device = Literal["cpu", "cuda"]
+Role = Literal["trigger", "control", "claimed"]
+Entry = Literal["compile", "eager", "export"]
+VerdictName = Literal["bug", "clean", "other", "unknown", "holds", "fails", "breaks", "rejected", "moot"]
+Compare = Literal["values", "shape", "dtype", "stride", "raises"]
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+CONFIG_KEY = re.compile(r"torch(\.[A-Za-z_][A-Za-z0-9_]*)+")
+
+
+def _name(value: str) -> str:
+    if not NAME.fullmatch(value):
+        raise ValueError("must be lower-case letters, digits, '.', '_' and '-', at most 64 of them")
+    return value
+
+
+def _python(source: str) -> str:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError) as exc:
+        line = getattr(exc, "lineno", None)
+        where = f" (line {line} of the source)" if line else ""
+        raise ValueError(f"is not valid Python: {getattr(exc, 'msg', exc)}{where}") from exc
+    except (RecursionError, MemoryError) as exc:
+        raise ValueError("is not valid Python: nested too deeply") from exc
+    return source
+
+
+def _release_range(value: str) -> str:
+    try:
+        ReleaseRange.parse(value)
+    except UsageError as exc:
+        raise ValueError(exc.message) from exc
+    return value
+
+
+def _env(value: dict[str, Any]) -> dict[str, Any]:
+    for key in value:
+        if not ENV_NAME.fullmatch(key):
+            raise ValueError(f"{key!r} is no name of an environment variable")
+    return value
+
+
+def _config(value: dict[str, Any]) -> dict[str, Any]:
+    for key in value:
+        if not CONFIG_KEY.fullmatch(key):
+            raise ValueError(f"{key!r} must be a full path such as torch._inductor.config.max_autotune")
+    return value
+
+
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+Name = Annotated[str, AfterValidator(_name)]
+PythonSource = Annotated[str, AfterValidator(_python)]
+RangeText = Annotated[str, AfterValidator(_release_range)]
+EnvVars = Annotated[dict[str, str], AfterValidator(_env)]
+ConfigValues = Annotated[dict[str, Scalar | list[Scalar] | dict[str, Scalar]], AfterValidator(_config)]
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors; values never change after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TensorInput(Strict):
+    """A tensor argument. ``shape`` in elements; ``stride`` likewise, contiguous unless given."""
+
+    shape: list[Annotated[int, Field(ge=0)] | str]
+    dtype: str = "float32"
+    fill: Literal["randn", "rand", "zeros", "ones", "arange", "full", "randint", "empty"] = "randn"
+    value: float | int | bool | None = None
+    low: int = 0
+    high: int = 10
+    stride: list[Annotated[int, Field(ge=0)]] | None = None
+    requires_grad: bool = False
+    device: Device | None = None
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.fill == "full" and self.value is None:
+            raise ValueError("fill: full needs a value")
+        if self.stride is not None and len(self.stride) != len(self.shape):
+            raise ValueError("stride must have as many entries as shape")
+        return self
+
+
+class SameInput(Strict):
+    """The very same object as another input: ``{same_as: x}``."""
+
+    same_as: str
+
+
+Input = TensorInput | SameInput | Scalar | list[Scalar]
+
+
+class CompileArgs(Strict):
+    """Arguments of ``torch.compile``; a key given as null is left out."""
+
+    mode: str | None = None
+    backend: str | None = None
+    dynamic: bool | None = None
+    fullgraph: bool | None = None
+    options: dict[str, Scalar] | None = None
+    disable: bool | None = None
+
+
+class Tolerance(Strict):
+    """|actual - expected| <= atol + rtol * |expected|."""
+
+    rtol: Annotated[float, Field(ge=0)] | None = None
+    atol: Annotated[float, Field(ge=0)] | None = None
+
+
+class Repro(Strict):
+    """A small model, its inputs and how it is compiled."""
+
+    role: Role
+    note: str | None = None
+    model: PythonSource | None = None
+    script: str | None = None
+    inputs: dict[str, Input] = {}
+    entry: Entry = "compile"
+    compile: CompileArgs = CompileArgs()
+    config: ConfigValues = {}
+    env: EnvVars = {}
+    compare: list[Compare] = ["values", "shape", "dtype"]
+    tolerance: Tolerance = Tolerance()
+    failure: list[Signature] | None = None
+    devices: list[Device] | None = None
+    seed: int = 0
+    timeout: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    trials: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    @model_validator(mode="after")
+    def _one_body(self) -> Self:
+        if (self.model is None) == (self.script is None):
+            raise ValueError("needs exactly one of model and script")
+        if self.model is not None and not _defines(self.model, {"forward", "run", "Model"}):
+            raise ValueError(
+                "model must define forward(...), class Model(torch.nn.Module) or run(compile, ...)"
+            )
+        return self
+
+
+class Workaround(Strict):
+    """A named change to a repro. What is not named stays as the repro has it."""
+
+    note: str | None = None
+    compile: CompileArgs | None = None
+    config: ConfigValues = {}
+    env: EnvVars = {}
+    inputs: dict[str, Input] = {}
+    model: PythonSource | dict[str, PythonSource] | None = None
+    entry: Entry | None = None
+    applies_to: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not (self.compile or self.config or self.env or self.inputs or self.model or self.entry):
+            raise ValueError("changes nothing: give compile, config, env, inputs, model or entry")
+        return self
+
+
+class Expectation(Strict):
+    """A predicted verdict of a repro, or of a workaround on repros, on releases and devices."""
+
+    repro: Annotated[list[str], BeforeValidator(_as_list)] | None = None
+    workaround: str | None = None
+    verdict: Annotated[list[VerdictName], BeforeValidator(_as_list), Field(min_length=1)]
+    torch: RangeText | None = None
+    device: Device | None = None
+
+    @model_validator(mode="after")
+    def _verdict_fits(self) -> Self:
+        allowed = [str(v) for v in (WorkaroundVerdict if self.workaround else Verdict)]
+        for verdict in self.verdict:
+            if verdict not in allowed:
+                what = "a workaround" if self.workaround else "a repro"
+                raise ValueError(f"{verdict!r} is no verdict of {what}; those are " + ", ".join(allowed))
+        if self.repro is None and self.workaround is None:
+            raise ValueError("needs a repro or a workaround")
+        return self
+
+
+class Claim(Strict):
+    """What a source says, where, and the verdicts that it predicts."""
+
+    source: str
+    section: str
+    says: str
+    expect: Annotated[list[Expectation], BeforeValidator(_as_list), Field(min_length=1)]
+
+
+class TimingVariant(Strict):
+    """One way to run the timed model."""
+
+    entry: Entry = "compile"
+    compile: CompileArgs = CompileArgs()
+    config: ConfigValues = {}
+    model: PythonSource | None = None
+
+
+class Timing(Strict):
+    """Compiled against eager. Shapes may name the keys of ``sizes``; flops and bytes are formulas
+    over these (``itemsize`` stands for the bytes of one element)."""
+
+    model: PythonSource
+    inputs: dict[str, TensorInput]
+    sizes: dict[str, dict[str, Annotated[int, Field(ge=1)]]]
+    dtypes: list[str] = ["float32"]
+    variants: dict[str, TimingVariant]
+    flops: str | None = None
+    bytes: str | None = None
+    note: str | None = None
+
+
+class Case(Strict):
+    """One issue."""
+
+    id: Name
+    issue: str | None = None
+    title: str
+    summary: str | None = None
+    devices: list[Device] = ["cpu"]
+    packages: list[str] = []
+    failure: Annotated[list[Signature], Field(min_length=1)]
+    unsupported: list[Signature] = []
+    repros: Annotated[dict[Name, Repro], Field(min_length=1)]
+    workarounds: dict[Name, Workaround] = {}
+    claims: list[Claim] = []
+    expect: list[Expectation] = []
+    timings: dict[Name, Timing] = {}
+
+    def signatures(self, repro: str) -> list[Signature]:
+        """What counts as this bug in ``repro``: its own signatures, else the case's."""
+        own = self.repros[repro].failure
+        return self.failure if own is None else own
+
+    def devices_of(self, repro: str) -> list[str]:
+        """Devices that ``repro`` is for."""
+        own = self.repros[repro].devices
+        return list(self.devices if own is None else own)
+
+    def targets_of(self, workaround: str) -> list[str]:
+        """Names of the repros that ``workaround`` is tried on: triggers and claimed ones unless it
+        names its own."""
+        own = self.workarounds[workaround].applies_to
+        if own is not None:
+            return list(own)
+        names = [n for n, repro in self.repros.items() if repro.role != "control"]
+        model = self.workarounds[workaround].model
+        return [n for n in names if n in model] if isinstance(model, dict) else names
+
+
+def _defines(source: str, names: set[str]) -> bool:
+    tree = ast.parse(source)
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    found = {node.name for node in tree.body if isinstance(node, kinds)}
+    found |= {
+        target.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return bool(found & names)
+
+
+def load_case(file: Path, shown_as: str | None = None) -> Case:
+    """Read and check one case file.
+
+    Raises:
+        CaseError: malformed; the message names file, line, key and what would be right.
+    """
+    return build_case(load_yaml(file, shown_as), file.parent)
+
+
+def build_case(source: YamlSource, folder: Path) -> Case:
+    """Check a parsed document; ``folder`` is where its scripts are looked for."""
+    try:
+        case = Case.model_validate(source.data)
+    except ValidationError as exc:
+        raise _explain(source, exc) from exc
+    except RecursionError as exc:
+        raise source.error("is nested too deeply", ()) from exc
+    _check_names(case, source)
+    _check_scripts(case, source, folder)
+    return case
+
+
+def load_corpus(folder: Path, names: list[str] | None = None) -> list[Case]:
+    """All cases of ``folder``, or those named by id or by path, in that order.
+
+    Raises:
+        CaseError: a file is malformed, two share an id, or a named case is not there.
+    """
+    files = sorted(folder.glob("*.yaml")) if folder.is_dir() else []
+    if not names:
+        if not files:
+            raise CaseError("holds no case (*.yaml)", file=str(folder))
+        cases = [load_case(file) for file in files]
+    else:
+        cases = []
+        for name in names:
+            path = Path(name)
+            if path.suffix in {".yaml", ".yml"}:
+                cases.append(load_case(path))
+                continue
+            known = {file.stem: file for file in files}
+            if name not in known:
+                close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+                close = close or [stem for stem in known if name.lstrip("#") in stem][:1]
+                hint = f"did you mean {close[0]}?" if close else "known: " + ", ".join(known)
+                raise CaseError(f"no case is named {name!r}", file=str(folder), hint=hint)
+            cases.append(load_case(known[name]))
+    seen: dict[str, Case] = {}
+    for case in cases:
+        if case.id in seen and seen[case.id] != case:
+            raise CaseError(f"two cases have the id {case.id!r}", file=str(folder))
+        seen[case.id] = case
+    return list(seen.values())
+
+
+def _check_names(case: Case, source: YamlSource) -> None:
+    def known(name: str, names: dict[str, Any], what: str, path: tuple[str | int, ...]) -> None:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+            hint = f"did you mean {close[0]}?" if close else "known: " + ", ".join(names)
+            raise source.error(f"no {what} is named {name!r}", path, hint)
+
+    if source.data.get("id") and Path(source.file).suffix == ".yaml":
+        stem = Path(source.file).stem
+        if stem != case.id:
+            raise source.error(f"must be the name of the file, {stem!r}", ("id",))
+    for name, work in case.workarounds.items():
+        at: tuple[str | int, ...] = ("workarounds", name)
+        for index, repro in enumerate(work.applies_to or []):
+            known(repro, case.repros, "repro", (*at, "applies_to", index))
+        if isinstance(work.model, dict):
+            for repro in work.model:
+                known(repro, case.repros, "repro", (*at, "model", repro))
+            for repro in work.applies_to or []:
+                if repro not in work.model:
+                    raise source.error(f"has no source for repro {repro!r}", (*at, "model"))
+    groups: list[tuple[tuple[str | int, ...], Expectation]] = [
+        (("expect", i), item) for i, item in enumerate(case.expect)
+    ]
+    for i, claim in enumerate(case.claims):
+        groups += [(("claims", i, "expect", j), item) for j, item in enumerate(claim.expect)]
+    for at, item in groups:
+        for repro in item.repro or []:
+            known(repro, case.repros, "repro", (*at, "repro"))
+        if item.workaround is not None:
+            known(item.workaround, case.workarounds, "workaround", (*at, "workaround"))
+    for name, model in case.repros.items():
+        for key, value in model.inputs.items():
+            if isinstance(value, SameInput):
+                known(value.same_as, model.inputs, "input", ("repros", name, "inputs", key))
+
+
+def _check_scripts(case: Case, source: YamlSource, folder: Path) -> None:
+    for name, repro in case.repros.items():
+        if repro.script is None:
+            continue
+        path = ("repros", name, "script")
+        target = (folder / repro.script).resolve()
+        if not target.is_relative_to(folder.resolve()):
+            raise source.error("must lie in the folder of the case file", path)
+        if not target.is_file():
+            raise source.error(f"no such file: {repro.script}", path)
+
+
+def _explain(source: YamlSource, exc: ValidationError) -> CaseError:
+    """The first complaint as one sentence about a key that stands in the file."""
+    issues = exc.errors(include_url=False, include_input=True)
+    # A union reports one complaint a member; the deepest is about the member that was meant.
+    issue = max(issues, key=lambda item: (item["type"] != "missing", len(item["loc"])))
+    path = _real_path(source.data, issue["loc"])
+    kind, message = issue["type"], issue["msg"]
+    hint = None
+    if kind == "extra_forbidden":
+        key = str(issue["loc"][-1])
+        message = f"unknown key {key!r}"
+        siblings = _known_keys(issues, path)
+        close = difflib.get_close_matches(key, siblings, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]}?" if close else "known: " + ", ".join(sorted(siblings))
+    elif kind == "missing":
+        message = f"key {str(issue['loc'][-1])!r} is missing"
+    elif kind == "value_error":
+        message = message.removeprefix("Value error, ")
+    elif kind == "literal_error":
+        message = f"must be {issue['ctx']['expected']}, not {issue['input']!r}"
+    else:
+        shown = repr(issue["input"])
+        message = f"{message[0].lower()}{message[1:]}, not {shown[:60]}"
+    return source.error(message, path, hint)
+
+
+def _real_path(data: Any, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """``loc`` without the parts that pydantic adds for union members and key checks."""
+    path: list[str | int] = []
+    here: Any = data
+    for part in loc:
+        inside = isinstance(here, dict) and part in here
+        if inside or (isinstance(here, list) and isinstance(part, int) and part < len(here)):
+            here = here[part]
+            path.append(part)
+    return tuple(path)
+
+
+def _known_keys(issues: list[Any], path: tuple[str | int, ...]) -> list[str]:
+    """Keys that the model at ``path`` knows."""
+    models: dict[str, type[BaseModel]] = {
+        "repros": Repro,
+        "workarounds": Workaround,
+        "claims": Claim,
+        "expect": Expectation,
+        "failure": Signature,
+        "unsupported": Signature,
+        "inputs": TensorInput,
+        "compile": CompileArgs,
+        "tolerance": Tolerance,
+        "timings": Timing,
+        "variants": TimingVariant,
+    }
+    model: type[BaseModel] = Case
+    for part in path[:-1] if path else ():
+        model = models.get(str(part), model)
+    return list(model.model_fields)
+
+
+__all__ = [
+    "Case",
+    "Claim",
+    "Expectation",
+    "Kind",
+    "Phase",
+    "Repro",
+    "Signature",
+    "Timing",
+    "Workaround",
+    "load_case",
+    "load_corpus",
+]

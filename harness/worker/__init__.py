@@ -1,0 +1,6 @@
+"""What runs inside a target's environment: standard library and torch alone, Python 3.8 or newer.
+
+``__main__`` is started by path, not as a module, so that nothing of the harness's own environment
+can be imported by accident. ``serve`` owns processes, limits and leftovers; ``attempt`` runs one
+repro and writes what it saw; ``compare`` describes and compares outputs; ``timing`` times.
+"""

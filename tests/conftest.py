@@ -1,0 +1,54 @@
+"""Fixtures for every test: a local index of fake releases, and an environment that sees only it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fakeindex import FakeIndex, Package, Release, history
+
+MakeIndex = Callable[..., FakeIndex]
+
+
+@pytest.fixture
+def make_index(tmp_path: Path) -> Iterator[MakeIndex]:
+    """Starts a FakeIndex of the given releases, in a folder of its own; ends with the test."""
+    started: list[FakeIndex] = []
+
+    def make(*releases: Release | Package) -> FakeIndex:
+        work = tmp_path / f"index-{len(started)}"
+        work.mkdir()
+        started.append(FakeIndex(releases, work=work))
+        return started[-1]
+
+    yield make
+    for index in started:
+        index.close()
+
+
+@pytest.fixture
+def fake_index(make_index: MakeIndex) -> FakeIndex:
+    """The real release numbers 2.0.0 to 2.15.0, with the bug `bug` in 2.3.0 to 2.5.1."""
+    return make_index(*history(bug=("2.3.0", "2.6.0")))
+
+
+@pytest.fixture
+def index_env(fake_index: FakeIndex) -> dict[str, str]:
+    """The environment for subprocesses that shall see `fake_index` and no other."""
+    return fake_index.env()
+
+
+@pytest.fixture
+def in_index(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeIndex], None]:
+    """Puts this very process, for the length of the test, into the environment of an index."""
+
+    def enter(index: FakeIndex) -> None:
+        wanted = index.env()
+        for name in set(os.environ) - set(wanted):
+            monkeypatch.delenv(name)
+        for name, value in index.settings().items():
+            monkeypatch.setenv(name, value)
+
+    return enter
