@@ -283,9 +283,9 @@ class Matrix:
                 self.watcher.planned(len(cells))
                 for cell in cells:
                     self._push(job, 0, cell)
-            if not lane.open_targets:
-                self._finish_lane(lane)
             self._condition.notify_all()
+        if not any(job.left for job, _ in jobs):
+            self._finish_lane(lane)
 
     def _record_failure(self, source: Source, devices: list[str], exc: HarnessError) -> None:
         outcome = Outcome(kind=Kind.SETUP, phase=Phase.INSTALL, reason=exc.message)
@@ -352,7 +352,9 @@ class Matrix:
         outcome = None
         for number in range(have, trials):
             outcome = run_attempt(job.lane.server, cell, job.target.device, number, self.options)
-            self.store.add(job.facts, cell, outcome, fresh=not _forks(job.lane.server, cell, number))
+            fresh = not _forks(job.lane.server, cell, number)
+            again = self.options.rerun and number == 0
+            self.store.add(job.facts, cell, outcome, fresh, again)
             if outcome.kind is Kind.UNSUPPORTED:
                 break
         assert outcome is not None
@@ -381,9 +383,10 @@ class Matrix:
             job.left += len(more) - 1
             if job.left == 0:
                 job.lane.open_targets -= 1
-                if job.lane.open_targets == 0:
-                    self._finish_lane(job.lane)
+            finished = job.lane.open_targets == 0
             self._condition.notify_all()
+        if finished:
+            self._finish_lane(job.lane)
 
     def _next_phase(self, job: _Job, case: Case) -> list[Cell]:
         document = self.store.load(job.facts, case.id)
@@ -394,13 +397,13 @@ class Matrix:
         return found
 
     def _finish_lane(self, lane: _Lane) -> None:
-        """Called with or without the condition held; it is reentrant."""
+        """Close a lane, then let the next environment be made: its room may be needed."""
+        self._close(lane)
         with self._condition:
             if lane in self._lanes:
                 self._lanes.remove(lane)
                 self._lanes_open -= 1
             self._condition.notify_all()
-        self._close(lane)
 
     def _close(self, lane: _Lane) -> None:
         if lane.server is not None:

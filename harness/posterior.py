@@ -87,7 +87,7 @@ def change_point(fails: Ints, passes: Ints, all_bug: float = 0.0, all_clean: flo
     weight = joint.sum(axis=1)
     # Far from the peak the weight underflows; the floor keeps "impossible" a very small number.
     floor = np.maximum(weight, 1e-300)
-    bug_rate = (joint @ _RATES) / floor
+    bug_rate = (joint * _RATES).sum(axis=1) / floor
     clean_rate = (bug * _below(clean * _RATES)).sum(axis=1) / floor
     log_mass = (np.log(floor) + clean_top + bug_top)[row]
     prior = np.ones(len(fails) + 1)

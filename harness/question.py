@@ -37,12 +37,13 @@ class Kind(Enum):
 class Confirm:
     """Runs that the two neighbours of the change need, all told, before the answer stands.
 
-    They guard against a flaky bug that looked clean once. With ``until_sure`` more runs follow
-    until the stated confidence is reached; without it these counts are enough.
+    They guard against a flaky bug that looked clean once. The bug must also show ``bug`` times in
+    all before the search narrows anything. With ``until_sure`` more runs follow until the stated
+    confidence is reached; without it these counts are enough.
     """
 
     clean: int = 3
-    bug: int = 2
+    bug: int = 3
     until_sure: bool = True
 
 
@@ -52,12 +53,13 @@ class Question:
 
     ``good`` and ``bad`` are ends that somebody states: known clean, known to have the bug.
     ``grid`` is probed first where the bug has to be met. ``budget`` is the number of runs, recorded
-    ones included, at which the search stops. ``cost`` gives a price for each candidate, where
-    installing one is 1 (so: less for one that is installed already). ``qualify`` is how often a
-    stated bad end may look clean before it is believed. ``thorough`` tries candidates too that lie
-    beyond the oldest or newest one that can run it. ``skips`` bounds what unknowns may cost: at
-    most ceil(log2(n)) + skips candidates are tried between the ends, and those of the range that
-    are left then are reported as untried; None tries them all, so that the range is the narrowest.
+    ones included, at which the search stops. ``cost`` is the present price of running each
+    candidate, where one that must be installed costs 1 and one that is installed about 0.1;
+    without it, those that were tried count as installed. ``qualify`` is how often a stated bad end
+    may look clean before it is believed. ``thorough`` tries candidates too that lie beyond the
+    oldest or newest one that can run it. ``skips`` bounds what unknowns may cost: at most
+    ceil(log2(n)) + skips candidates are tried between the ends, and those of the range that are
+    left then are reported as untried; None tries them all, so that the range is the narrowest.
     """
 
     n: int
@@ -216,6 +218,8 @@ def notes_for(
             f"{count(len(untried), 'candidate')} not tried: the nearest {side} ones that were "
             "tried cannot run it."
         )
+    if kind is Kind.NEVER:
+        notes.append("Most were run once, so a bug that shows only now and then can be missed.")
     if untried and kind is Kind.FOUND:
         notes.append(f"{count(len(untried), 'candidate')} between the two not tried.")
     places = ", ".join(f"{t.before} to {t.after}" for t in others)

@@ -29,6 +29,7 @@ DEFAULT_TIMEOUT_S = 300.0  # a first compile in a cold environment took 60 s and
 GRACE_S = 30.0
 RESULT_BYTES = 8_000_000
 STDERR_CHARS = 6000
+LOST = "the attempt ended the process that watched over it"
 # Imported before forking. Where an import starts threads or processes (compile pools of some
 # releases), the next shorter list is tried; see worker/serve.py.
 WARM = (("torch", "torch._dynamo", "torch._inductor.compile_fx"), ("torch", "torch._dynamo"), ("torch",))
@@ -156,6 +157,14 @@ class Server:
         Raises:
             Interrupted: the server is being closed.
         """
+        outcome = self._attempt(request)
+        if self._dead.is_set() and outcome.reason == LOST:
+            # The server itself was ended, not by us. Once more, to tell an attempt that kills it
+            # from one that only ran beside such an attempt.
+            outcome = self._attempt(request)
+        return outcome
+
+    def _attempt(self, request: Request) -> Outcome:
         name = uuid.uuid4().hex[:12]
         root = self.home / "attempts" / name
         folder = root / "work"
@@ -257,7 +266,7 @@ def read_outcome(root: Path, job: dict[str, Any], shorten: Any) -> Outcome:
     result = _load(root / "result.json")
     phase = _phase(root / "progress")
     if status is None:
-        return Outcome(kind=Kind.ERROR, phase=phase, reason="the attempt ended its own supervisor")
+        return Outcome(kind=Kind.ERROR, phase=phase, reason=LOST)
     if status["stopped"]:
         raise Interrupted
     stderr, stdout = shorten(status["stderr_tail"]), shorten(status["stdout_tail"])

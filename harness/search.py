@@ -48,6 +48,7 @@ RERUN_COST = 0.1
 # has no answer within reason. It only ends what no budget ends.
 RUN_CAP = 400
 RUN_CAP_EACH = 20
+LOOKAHEAD = 5
 
 
 def step(question: Question, evidence: Evidence) -> Ask | Done:
@@ -56,13 +57,25 @@ def step(question: Question, evidence: Evidence) -> Ask | Done:
 
 
 def upcoming(question: Question, evidence: Evidence, ask: Ask) -> tuple[int, ...]:
-    """The candidates that could be asked after ``ask``, likeliest use first, without it itself."""
-    following: list[int] = []
+    """What could be asked after ``ask``, for the answers bug, clean and unknown in this order.
+
+    Where candidates are only run again at first, it looks on, as if each answered as before, to
+    the next that nobody has tried, since that one has to be installed.
+    """
+    ahead: list[int] = []
     for answer in Answer:
-        move = step(question, [*evidence, (ask.index, answer)])
-        if isinstance(move, Ask) and move.index not in (ask.index, *following):
-            following.append(move.index)
-    return tuple(following)
+        known = [*evidence, (ask.index, answer)]
+        last = dict(known)
+        for _ in range(LOOKAHEAD):
+            move = step(question, known)
+            if isinstance(move, Done):
+                break
+            if move.index not in (ask.index, *ahead):
+                ahead.append(move.index)
+            if move.index not in last:
+                break
+            known.append((move.index, last[move.index]))
+    return tuple(ahead)
 
 
 class _Search:
@@ -84,18 +97,22 @@ class _Search:
         # One unknown retires a candidate that has never answered, two retire any other.
         self.open = np.where(seen, self.unknown < 2, self.unknown < 1)
         self.askable = seen | ~self.tried
-        self.price = np.ones(question.n) if question.cost is None else np.array(question.cost)
-        self.price = np.where(self.tried, np.minimum(self.price, RERUN_COST), self.price)
-        self.price = np.maximum(self.price, 1e-6)
+        self.price = np.where(self.tried, RERUN_COST, 1.0)
+        if question.cost is not None:
+            self.price = np.maximum(np.array(question.cost), 1e-6)
         ends = question.good, question.bad
         older, newer = ends[::-1] if self.newest_is_clean_side else ends
         self.low, self.high = older or 0, question.n - 1 if newer is None else newer
         # A stated end that cannot be tested is replaced by the next one inward that can.
         at_old = None if older is None else self._usable(range(older, self.high))
         at_new = None if newer is None else self._usable(range(newer, self.low, -1))
+        if at_old == at_new:  # one candidate alone can be tested, and it cannot be both ends
+            at_old = at_new = None
         self.low = self.low if at_old is None else at_old
         self.high = self.high if at_new is None else at_new
         self.good, self.bad = (at_new, at_old) if self.newest_is_clean_side else (at_old, at_new)
+        self.good_holds = self.good is not None and self.clean[self.good] > 0
+        self.bad_holds = self.bad is not None and self.bug[self.bad] > 0
         for name, stated, used in (("good", ends[0], self.good), ("bad", ends[1], self.bad)):
             if used != stated:
                 stand_in = "nothing" if used is None else f"candidate {used}"
@@ -106,8 +123,8 @@ class _Search:
 
     def step(self) -> Ask | Done:
         move: Ask | Done | None = None
-        rules = (self._scan, self._bad_end, self._good_end, self._newest, self._meet, self._far_end)
-        for rule in rules:
+        ends = self._bad_end, self._good_end, self._newest
+        for rule in (self._scan, *ends, self._meet, self._show, self._far_end):
             move = rule()
             if move is not None:
                 break
@@ -119,8 +136,6 @@ class _Search:
         if isinstance(move, Ask) and budget is not None and self.runs >= budget:
             return self._give_up(f"stopped at its budget of {budget} runs")
         return move
-
-    # Views of the evidence inside the range that the question allows.
 
     def _where(self, mask: Bools, low: int | None = None, high: int | None = None) -> list[int]:
         """The candidates that satisfy the mask, from ``low`` to ``high``, both included."""
@@ -142,16 +157,6 @@ class _Search:
     @cached_property
     def mixed(self) -> bool:
         return bool(self._where((self.clean > 0) & (self.bug > 0)))
-
-    @property
-    def good_holds(self) -> bool:
-        return self.good is not None and bool(self.clean[self.good])
-
-    @property
-    def bad_holds(self) -> bool:
-        return self.bad is not None and bool(self.bug[self.bad])
-
-    # The rules.
 
     def _scan(self) -> Ask | None:
         untried = self._untried() if self.q.scan else []
@@ -198,22 +203,30 @@ class _Search:
         return None
 
     def _meet(self) -> Ask | Done | None:
-        """Looks for the bug where no end shows it."""
-        if self.bugs:
-            return None
+        return None if self.bugs else self._look() or self._finish(Kind.NEVER)
+
+    def _look(self) -> Ask | None:
+        """Looks for the bug where no end shows it: on the grid, then everywhere."""
         grid = sorted({i for i in self.q.grid if self.low <= i <= self.high and not self.tried[i]})
         if grid:
             return Ask(self._widest(grid), "looks for the bug on the coarse grid")
         if not self.q.grid and (ask := self._step_back(self.high, self.high, rest=False)):
             return ask
-        if untried := self._untried():
-            return Ask(self._widest(untried), "looks for the bug where nobody has looked yet")
-        return self._finish(Kind.NEVER)
+        untried = self._untried()
+        reason = "looks for the bug where nobody has looked yet"
+        return Ask(self._widest(untried), reason) if untried else None
+
+    def _show(self) -> Ask | None:
+        """Lets a flaky bug show itself before a walk: reruns are cheap, a misled walk is not."""
+        last = self.bugs[-1]
+        if self.mixed or self.bug[self.bugs].sum() >= self.q.confirm.bug or not self.open[last]:
+            return None
+        return Ask(last, "sees whether the bug shows every time")
 
     def _far_end(self) -> Ask | Done | None:
         """Looks for a clean candidate older than the bug."""
         last, first = self.bugs[-1], self.bugs[0]
-        if self.newest_is_clean_side or self.good_holds or min(self.cleans, default=last) < last:
+        if self.newest_is_clean_side or self.good_holds or self._clean_side():
             return None
         if ask := self._step_back(last, first, rest=False):
             return ask
@@ -261,6 +274,9 @@ class _Search:
         belief = self._belief(stretch)
         mass, clean, bug = belief.pair()
         low, high = belief.interval()
+        # What failed now and then may have been clean: then the bug is still to be met.
+        if bug is None and mass > 0.5 and (ask := self._look()):
+            return ask
         if mass >= self.q.confidence:
             for index, need in ((clean, self.q.confirm.clean), (bug, self.q.confirm.bug)):
                 runs = need if index is None else int(self.clean[index] + self.bug[index])
@@ -275,24 +291,28 @@ class _Search:
 
     def _give_up(self, why: str) -> Done:
         self.notes.append(f"The search {why}.")
-        if not self.bugs or not self.cleans:
-            return self._finish(Kind.INCONCLUSIVE)
         if self.mixed:
             belief = self._belief((self.low, self.high))
             return self._finish(Kind.INCONCLUSIVE, None, None, belief)
+        if not self.bugs or not self._clean_side():
+            return self._finish(Kind.INCONCLUSIVE)
         clean, bug = self._bracket()
         belief = self._belief(self._stretch(clean, bug))
         mass = belief.mass_between(clean, bug)
         return self._finish(Kind.INCONCLUSIVE, clean, bug, belief, mass)
 
-    # What the rules are made of.
+    def _clean_side(self) -> list[int]:
+        """The clean candidates on the asked side of the newest window, the nearest one last."""
+        last = self.bugs[-1]
+        if self.newest_is_clean_side:
+            return [i for i in reversed(self.cleans) if i > last]
+        return [i for i in self.cleans if i < last]
 
     def _bracket(self) -> tuple[int, int]:
         """The tightest (clean, bug) neighbours at the asked edge of the newest window."""
-        last = self.bugs[-1]
+        clean = self._clean_side()[-1]
         if self.newest_is_clean_side:
-            return min(i for i in self.cleans if i > last), last
-        clean = max(i for i in self.cleans if i < last)
+            return clean, self.bugs[-1]
         return clean, min(i for i in self.bugs if i > clean)
 
     def _stretch(self, clean: int, bug: int) -> tuple[int, int]:
@@ -326,8 +346,6 @@ class _Search:
             return Ask(self.low, "the oldest candidate is the other end")
         untried = self._untried() if rest else []
         return Ask(self._widest(untried), "looks for one that can run it") if untried else None
-
-    # The answer.
 
     def _finish(
         self,

@@ -52,6 +52,7 @@ class CellRecord:
     digest: str
     spec: dict[str, Any] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
+    superseded: list[Attempt] = field(default_factory=list)  # before a --rerun; kept, not judged
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -120,8 +121,10 @@ class Store:
         file = self.file(target, case)
         return self._read(file) if file.exists() else None
 
-    def add(self, target: dict[str, Any], cell: Cell, outcome: Outcome, fresh: bool = True) -> None:
-        """Append an attempt, on disk when this returns.
+    def add(
+        self, target: dict[str, Any], cell: Cell, outcome: Outcome, fresh: bool = True, again: bool = False
+    ) -> None:
+        """Append an attempt, on disk when this returns; ``again`` supersedes those before it.
 
         Raises:
             StoreError: it cannot be written; nothing that was there is changed.
@@ -140,6 +143,9 @@ class Store:
                     document.cells.append(record)
                 # What says nothing gives way to what says something, or to a newer reason.
                 record.attempts = [a for a in record.attempts if a.outcome.kind not in _NOT_EVIDENCE]
+                if again:
+                    record.superseded += record.attempts
+                    record.attempts = []
                 now = datetime.now(UTC).isoformat(timespec="seconds")
                 record.attempts.append(Attempt(outcome, now, fresh))
                 _write(file, document)
@@ -197,21 +203,27 @@ def _parse(value: dict[str, Any], file: Path) -> Document:
         )
     cells = []
     for item in value["cells"]:
-        attempts = [
-            Attempt(
-                Outcome.model_validate({k: v for k, v in a.items() if k not in ("recorded", "fresh")}),
-                a.get("recorded", ""),
-                bool(a.get("fresh", True)),
-            )
-            for a in item["attempts"]
-        ]
+        attempts, superseded = (
+            [_attempt(a) for a in item.get(key, [])] for key in ("attempts", "superseded")
+        )
+        spec = item.get("spec") or {}
         cells.append(
-            CellRecord(item["repro"], item["workaround"], item["digest"], item.get("spec") or {}, attempts)
+            CellRecord(item["repro"], item["workaround"], item["digest"], spec, attempts, superseded)
         )
     return Document(
         str(value["case"]), file.parent.parent.name, file.parent.name, dict(value["machine"]),
         dict(value["target"]), cells,
     )  # fmt: skip
+
+
+def _attempt(value: dict[str, Any]) -> Attempt:
+    outcome = {k: v for k, v in value.items() if k not in ("recorded", "fresh")}
+    return Attempt(Outcome.model_validate(outcome), value.get("recorded", ""), bool(value.get("fresh", True)))
+
+
+def _attempt_json(attempt: Attempt) -> dict[str, Any]:
+    outcome = attempt.outcome.model_dump(mode="json", exclude_defaults=True)
+    return {"recorded": attempt.recorded, "fresh": attempt.fresh, **outcome}
 
 
 def _write(file: Path, document: Document) -> None:
@@ -226,14 +238,8 @@ def _write(file: Path, document: Document) -> None:
                 "workaround": cell.workaround,
                 "digest": cell.digest,
                 "spec": cell.spec,
-                "attempts": [
-                    {
-                        "recorded": attempt.recorded,
-                        "fresh": attempt.fresh,
-                        **attempt.outcome.model_dump(mode="json", exclude_defaults=True),
-                    }
-                    for attempt in cell.attempts
-                ],
+                "attempts": [_attempt_json(a) for a in cell.attempts],
+                **({"superseded": [_attempt_json(a) for a in cell.superseded]} if cell.superseded else {}),
             }
             for cell in document.cells
         ],

@@ -49,6 +49,7 @@ class Uv:
         self._versions: dict[Path, str] = {}
         self._lock = threading.Lock()
         self._live: set[subprocess.Popen[str]] = set()
+        self._stopping = threading.Event()
 
     def environ(self) -> dict[str, str]:
         """What uv runs with: everything but what would point it at another environment."""
@@ -97,7 +98,8 @@ class Uv:
         return out
 
     def stop(self) -> None:
-        """End every uv that runs now."""
+        """End every uv that runs now; nothing is tried again."""
+        self._stopping.set()
         with self._lock:
             for process in self._live:
                 _kill(process)
@@ -158,7 +160,8 @@ class Uv:
             except UvFailure as exc:
                 if pause is None or not exc.network or self.offline:
                     raise
-                time.sleep(pause)
+                if self._stopping.wait(pause):
+                    raise
 
     def freeze(self, python: Path) -> list[str]:
         """Installed distributions as ``name==version``."""

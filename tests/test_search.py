@@ -27,6 +27,9 @@ from harness.search import (
     upcoming,
 )
 
+# numpy warns where a formula breaks down, and that must not happen in silence.
+pytestmark = pytest.mark.filterwarnings("error")
+
 BUG, CLEAN, UNKNOWN = Answer.BUG, Answer.CLEAN, Answer.UNKNOWN
 FINDS: st.SearchStrategy[Find] = st.sampled_from(("introduced", "fixed"))
 History = list[Answer]
@@ -237,7 +240,7 @@ def _newest_bug(history: History) -> int:
 
 
 QUESTIONS = st.builds(
-    lambda n, find, ends, grid, scan, thorough, skips: Question(
+    lambda n, find, ends, grid, scan, thorough, skips, budget: Question(
         n,
         find,
         good=(None if not ends & 1 else 0 if find == "introduced" else n - 1),
@@ -247,6 +250,7 @@ QUESTIONS = st.builds(
         thorough=thorough,
         skips=skips,
         qualify=3,
+        budget=budget,
     ),
     st.integers(2, 16),
     FINDS,
@@ -255,10 +259,11 @@ QUESTIONS = st.builds(
     st.booleans(),
     st.booleans(),
     st.sampled_from([None, 0, 2]),
+    st.sampled_from([None, 0, 3, 6, 10, 30, 100]),
 )
 
 
-@settings(calm, max_examples=40)
+@settings(calm, max_examples=30)
 @given(QUESTIONS, st.integers(0, 2**32), st.sampled_from([0.0, 0.1, 0.4]))
 def test_whatever_is_answered_the_search_ends_with_a_result_that_fits_what_it_saw(
     question: Question, seed: int, unknown: float
@@ -334,10 +339,10 @@ def flaky(seed: int, bugs: range, fails: float, false: float = 0.0) -> Callable[
     return lambda i: BUG if rng.random() < (fails if i in bugs else false) else CLEAN
 
 
-@pytest.mark.parametrize(("fails", "false"), [(0.4, 0.0), (0.8, 0.1), (1.0, 0.2)])
+@pytest.mark.parametrize(("fails", "false"), [(0.6, 0.0), (0.8, 0.05), (1.0, 0.2)])
 def test_the_stated_confidence_is_honest_under_noise(fails: float, false: float) -> None:
     right, claims, claimed = 0, 0, 0.0
-    for seed in range(120):
+    for seed in range(80):
         change = 1 + seed * 7 % 39
         truth = flaky(seed, range(change, 40), fails, false)
         result, _ = search(Question(40, "introduced", good=0, bad=39), truth)
@@ -346,21 +351,21 @@ def test_the_stated_confidence_is_honest_under_noise(fails: float, false: float)
             assert result.confidence >= 0.95
             claims, claimed = claims + 1, claimed + result.confidence
             right += result.after == change
-    assert claims >= 110
-    # Three standard deviations of a fair 0.95 over 120 histories are 0.06.
-    assert right / claims >= claimed / claims - 0.06
+    assert claims >= 74
+    # Three standard deviations of a fair 0.95 over 80 histories are 0.073.
+    assert right / claims >= claimed / claims - 0.073
 
 
 def test_a_flaky_bug_that_looked_clean_is_caught_when_the_pair_is_confirmed() -> None:
     hasty = Confirm(clean=1, bug=1, until_sure=False)
     wrong = {False: 0, True: 0}
-    for seed in range(60):
+    for seed in range(40):
         for careful in wrong:
             confirm = Confirm() if careful else hasty
             question = Question(30, "introduced", good=0, bad=29, confirm=confirm)
             result, _ = search(question, flaky(seed, range(11, 30), 0.6))
             wrong[careful] += result.kind is Kind.FOUND and result.after != 11
-    assert wrong[True] <= 6 < wrong[False]
+    assert wrong[True] <= 4 < wrong[False]
 
 
 def test_a_flaky_window_is_found_without_any_ends() -> None:
@@ -382,9 +387,15 @@ def test_a_budget_ends_a_noisy_search_with_the_range_that_holds_ninety_percent()
 
 
 def test_a_budget_ends_an_exact_search_with_the_range_that_is_left() -> None:
-    question = Question(40, "introduced", good=0, bad=39, budget=4)
+    question = Question(40, "introduced", good=0, bad=39, budget=4, confirm=once)
     result, _ = search(question, lambda i: BUG if i >= 17 else CLEAN)
     assert (result.kind, result.before, result.after) == (Kind.INCONCLUSIVE, 10, 20)
+
+
+@pytest.mark.parametrize("budget", range(12))
+def test_a_budget_may_end_a_search_before_it_has_any_range(budget: int) -> None:
+    result, asked = search(Question(60, "introduced", budget=budget), lambda i: BUG if 5 < i < 40 else CLEAN)
+    assert (result.kind, len(asked)) == (Kind.INCONCLUSIVE, budget)
 
 
 def test_a_failure_rate_that_does_not_change_mostly_ends_inconclusive() -> None:
@@ -425,7 +436,21 @@ def test_the_grid_is_visited_in_an_order_that_halves_the_gaps() -> None:
 
 def test_the_newest_candidate_comes_first_and_the_other_end_by_doubling() -> None:
     _, asked = search(Question(100, "introduced"), lambda i: BUG if i >= 80 else CLEAN)
-    assert [i for i, _ in asked][:7] == [99, 98, 97, 95, 91, 83, 67]
+    assert list(dict.fromkeys(i for i, _ in asked))[:7] == [99, 98, 97, 95, 91, 83, 67]
+
+
+def test_the_bug_is_seen_several_times_on_one_candidate_before_others_are_installed() -> None:
+    _, asked = search(Question(50, "introduced", good=0, bad=49), lambda i: BUG if i > 7 else CLEAN)
+    assert [i for i, _ in asked][:5] == [49, 0, 49, 49, 25]
+
+
+def test_prefetch_looks_past_reruns_to_the_next_candidate_that_must_be_installed() -> None:
+    question = Question(50, "introduced", good=0, bad=49)
+    evidence = [(49, BUG), (0, CLEAN)]
+    ask = step(question, evidence)
+    assert isinstance(ask, Ask)
+    assert ask.index == 49
+    assert 25 in upcoming(question, evidence, ask)
 
 
 def test_unknowns_older_than_the_bug_are_bisected_and_the_rest_is_named_untried() -> None:
@@ -453,6 +478,13 @@ def test_an_end_that_cannot_be_tested_is_replaced_by_its_neighbour() -> None:
     result, _ = search(ended(history, "introduced"), history.__getitem__)
     assert (result.kind, result.before, result.after) == (Kind.FOUND, 3, 4)
     assert len(result.notes) == 2
+
+
+@pytest.mark.parametrize("answer", [BUG, CLEAN])
+def test_one_testable_candidate_between_two_untestable_ends_is_no_change(answer: Answer) -> None:
+    history = [UNKNOWN, UNKNOWN, answer, UNKNOWN]
+    result, _ = search(ended(history, "introduced"), history.__getitem__)
+    assert result.kind is (Kind.EVERYWHERE if answer is BUG else Kind.NEVER)
 
 
 def test_unknowns_while_confirming_do_not_keep_the_search_going() -> None:

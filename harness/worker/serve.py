@@ -292,6 +292,45 @@ def _quiet_kill(pid: int, number: int) -> None:
         pass
 
 
+# Modules that the first compilation imports, and functions without arguments whose answers are facts
+# of the installation, kept by torch for the life of a process: which vector instructions CPU and
+# compiler have (some five seconds of test programs; in codecache up to 2.4), and hashes over the
+# files of torch and triton (two seconds). None of them touches CUDA.
+LAZY_MODULES = (
+    "torch._inductor.graph",
+    "torch._inductor.lowering",
+    "torch._inductor.codegen.cpp",
+    "torch._inductor.fx_passes.joint_graph",
+    "torch._inductor.fx_passes.post_grad",
+    "torch._inductor.fx_passes.fuse_attention",
+    "torch._inductor.fx_passes.freezing_patterns",
+    "torch._dynamo.backends.inductor",
+)
+FACTS = (
+    ("torch._inductor.cpu_vec_isa", "valid_vec_isa_list"),
+    ("torch._inductor.codecache", "valid_vec_isa_list"),
+    ("torch._inductor.codecache", "torch_key"),
+    ("triton.runtime.cache", "triton_key"),
+    ("triton.compiler.compiler", "triton_key"),
+)
+
+
+def know_facts() -> None:
+    """Find out once what every fork would find out again."""
+    if "torch._inductor.compile_fx" not in sys.modules:
+        return
+    for name in LAZY_MODULES:
+        try:
+            importlib.import_module(name)
+        except Exception:
+            pass
+    for name, function in FACTS:
+        try:
+            getattr(importlib.import_module(name), function)()
+        except Exception:
+            pass
+
+
 def preimport(modules: list[str]) -> Json:
     """Import what every attempt needs; say whether forking from here is sound.
 
@@ -306,6 +345,7 @@ def preimport(modules: list[str]) -> Json:
                 "warm": False,
                 "why": "importing %s: %s: %s" % (module, type(exc).__name__, exc),
             }
+    know_facts()
     threads = len(os.listdir("/proc/self/task"))
     if threads > 1:
         return {"warm": False, "why": "importing %s started %d threads" % (module, threads - 1)}
@@ -316,7 +356,8 @@ def preimport(modules: list[str]) -> Json:
 
 def serve(modules: list[str]) -> None:
     """Answer requests until stdin ends, then end everything that was started."""
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    # No parent-death signal here: it would fire when the harness's thread that started us ends.
+    # The end of stdin tells of the harness's death.
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     replies = os.fdopen(os.dup(1), "w")
     null = os.open(os.devnull, os.O_RDWR)

@@ -1,0 +1,74 @@
+"""Text from outside made safe to look at. Escaping for HTML is jinja's; here is the rest of it:
+control characters made visible, and texts too long shortened."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Control characters but tab and newline; marks that reorder, join or hide text; lone surrogates,
+# which no UTF-8 file can hold.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ff]"
+)
+_STACKED = 4  # combining marks on one letter; more paint over the lines around it
+
+
+def _seen(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    return f"‹U+{code:04X}›"
+
+
+def visible(text: str) -> str:
+    """``text`` with nothing in it that acts on a page or a terminal and cannot be seen.
+
+    Control characters become their pictures (␛), others ``‹U+202E›``; line ends become ``\\n``.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _HIDDEN.sub(_seen, text.replace("\r\n", "\n"))
+    return text if text.isascii() else _unstack(text)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """``text`` visible, in one line of at most ``limit`` characters."""
+    return shorten(" ".join(visible(text[: limit * 8]).split()), limit)
+
+
+def shorten(text: str, limit: int) -> str:
+    """``text`` or its beginning with an ellipsis, at most ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def tail(text: str, limit: int) -> tuple[str, int]:
+    """The last ``limit`` characters, from a line's start where there is one, and how many were
+    left out."""
+    if len(text) <= limit:
+        return text, 0
+    cut = len(text) - limit
+    line = text.find("\n", cut, cut + 200)
+    cut = line + 1 if line >= 0 else cut
+    return text[cut:], cut
+
+
+def middle_out(text: str, limit: int) -> tuple[str, int]:
+    """``text`` with its middle left out where it is longer than ``limit``, and how much was."""
+    if len(text) <= limit:
+        return text, 0
+    half = limit // 2
+    return f"{text[:half]}\n[…]\n{text[-half:]}", len(text) - 2 * half
+
+
+def _unstack(text: str) -> str:
+    found: list[str] = []
+    run = 0
+    for char in text:
+        run = run + 1 if unicodedata.combining(char) else 0
+        if run <= _STACKED:
+            found.append(char)
+    return "".join(found)
