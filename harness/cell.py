@@ -27,6 +27,7 @@ class Cell:
     workaround: str | None
     spec: Spec
     folder: Path
+    command: tuple[str, ...] = ()  # a command line in place of a repro
 
     @property
     def name(self) -> str:
@@ -46,7 +47,9 @@ class Cell:
     def digest(self) -> str:
         """SHA-256, first 16 hex digits, of what runs."""
         spec = dict(self.spec)
-        if self.model.script:
+        if self.command:
+            spec["command"] = list(self.command)
+        elif self.model.script:
             spec["script"] = (self.folder / self.model.script).read_text("utf-8", "replace")
         text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -427,5 +427,6 @@ def run_attempt(server: Server | None, cell: Cell, device: str, number: int, opt
         fresh=not _forks(server, cell, number),
         timeout_s=cell.model.timeout or options.timeout_s,
         memory_bytes=options.memory_bytes or default_memory(options.jobs),
+        command=tuple(part.replace("{python}", str(server.python)) for part in cell.command),
     )
     return server.attempt(request)

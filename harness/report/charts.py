@@ -6,8 +6,9 @@ The bytes depend on the records alone: no date, fixed ids.
 
 from __future__ import annotations
 
+import hashlib
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from harness.report.status import bug_groups
 
 CELL_IN = 0.31
 PNG_DPI = 110
+DRAWING = 1  # counts the ways in which this module has drawn
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,14 @@ class Sheet:
     releases: tuple[str, ...]
     verdicts: tuple[tuple[str, ...], ...]
     words: dict[str, Word]
+
+    @property
+    def digest(self) -> str:
+        """What the drawing depends on; both files carry it, so that the same need not be drawn twice."""
+        from matplotlib import __version__
+
+        text = repr((DRAWING, __version__, self))
+        return f"drawn from {hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
 
 def sheets(case: Case, rows: Iterable[Row]) -> list[Sheet]:
@@ -77,35 +87,49 @@ def _sheet(
     return Sheet(name, title, down, tuple(names), tuple(grid.releases), verdicts, words)
 
 
-def draw(sheet: Sheet) -> Chart:
-    """Draw a sheet with matplotlib's Agg and SVG back ends, whatever the user's settings are."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+def draw(todo: Iterable[Sheet], kept: Callable[[Sheet], Chart | None] = lambda sheet: None) -> list[Chart]:
+    """Draw sheets with matplotlib's Agg and SVG back ends, whatever the user's settings are.
 
-    settings = {
+    ``kept`` may give the chart of a sheet that was drawn before: see :meth:`Sheet.digest`.
+    """
+    import matplotlib as mpl
+    from cycler import cycler
+
+    settings: dict[Any, Any] = {
         "svg.hashsalt": "harness", "svg.fonttype": "path", "font.family": "DejaVu Sans", "font.size": 9,
-        "axes.linewidth": 0.6, "mathtext.fontset": "dejavusans", "path.simplify": False,
+        "axes.linewidth": 0.6, "mathtext.fontset": "dejavusans", "axes.prop_cycle": cycler(color=["#000000"]),
     }  # fmt: skip
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(settings)
-        columns, lines = max(1, len(sheet.releases)), max(1, len(sheet.rows))
-        left = 0.35 + 0.073 * max((len(shorten(n, 40)) for n in sheet.rows), default=8)
-        used = [w for w in sheet.words.values() if any(w.name in row for row in sheet.verdicts)]
-        width = max(left + columns * CELL_IN + 0.25, left + 5.0)
-        per_row = max(1, int((width - 0.4) / 1.45))
-        legend = 0.28 * -(-len(used) // per_row) + 0.1
-        below = 0.95 + legend
-        height = lines * CELL_IN + below + 0.5
-        figure = Figure(figsize=(width, height), facecolor="white")
-        FigureCanvasAgg(figure)
-        size = (left / width, below / height, columns * CELL_IN / width, lines * CELL_IN / height)
-        axes = figure.add_axes(size)
-        _cells(axes, sheet, columns, lines)
-        axes.set_title(sheet.title, loc="left", fontsize=11, fontweight="bold", pad=8)
-        _legend(figure, axes, used, per_row, 0.08 / height)
-        return Chart(sheet.name, sheet.title, _bytes(figure, "svg"), _bytes(figure, "png"))
+        return [kept(sheet) or _draw(sheet) for sheet in todo]
+
+
+def _draw(sheet: Sheet) -> Chart:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    columns, lines = max(1, len(sheet.releases)), max(1, len(sheet.rows))
+    left = 0.45 + 0.073 * max((len(shorten(n, 40)) for n in sheet.rows), default=8)
+    used = [w for w in sheet.words.values() if any(w.name in row for row in sheet.verdicts)]
+    width = max(left + columns * CELL_IN + 0.25, left + 5.0)
+    per_row = max(1, int((width - 0.4) / 1.45))
+    ticks = 0.1 + 0.072 * max((len(release) for release in sheet.releases), default=5)
+    below = ticks + 0.28 + 0.26 * -(-len(used) // per_row) + 0.12
+    height = lines * CELL_IN + below + 0.45
+    figure = Figure(figsize=(width, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    size = (left / width, below / height, columns * CELL_IN / width, lines * CELL_IN / height)
+    axes = figure.add_axes(size)
+    _cells(axes, sheet, columns, lines)
+    axes.set_title(sheet.title, loc="left", fontsize=11, fontweight="bold", pad=8)
+    axes.set_xlabel("PyTorch release, oldest to newest", loc="left")
+    axes.xaxis.set_label_coords(0, -ticks / (lines * CELL_IN))
+    axes.set_ylabel(sheet.down)
+    axes.yaxis.set_label_coords(-(left - 0.22) / (columns * CELL_IN), 0.5)
+    _legend(figure, used, per_row, 0.06 / height)
+    note = sheet.digest
+    return Chart(sheet.name, sheet.title, _bytes(figure, "svg", note), _bytes(figure, "png", note))
 
 
 def _cells(axes: Any, sheet: Sheet, columns: int, lines: int) -> None:
@@ -132,13 +156,11 @@ def _cells(axes: Any, sheet: Sheet, columns: int, lines: int) -> None:
     axes.set_xticks(range(len(sheet.releases)), sheet.releases, rotation=90)
     axes.set_yticks(range(len(sheet.rows)), [shorten(name, 40) for name in sheet.rows])
     axes.tick_params(length=0, pad=4)
-    axes.set_xlabel("PyTorch release, oldest to newest")
-    axes.set_ylabel(sheet.down)
     for spine in axes.spines.values():
         spine.set_color("#888888")
 
 
-def _legend(figure: Any, axes: Any, used: Sequence[Word], per_row: int, bottom: float) -> None:
+def _legend(figure: Any, used: Sequence[Word], per_row: int, bottom: float) -> None:
     from matplotlib.patches import Patch
 
     handles = [
@@ -160,10 +182,11 @@ def _marker(letter: str) -> str:
     return rf"$\mathbf{{{letter}}}$"
 
 
-def _bytes(figure: Any, form: str) -> bytes:
+def _bytes(figure: Any, form: str, note: str) -> bytes:
     out = io.BytesIO()
     if form == "svg":
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+        metadata = {"Date": None, "Creator": None, "Description": note}
+        figure.savefig(out, format="svg", metadata=metadata)
     else:
-        figure.savefig(out, format="png", dpi=PNG_DPI, metadata={"Software": None})
+        figure.savefig(out, format="png", dpi=PNG_DPI, metadata={"Software": None, "Description": note})
     return out.getvalue()

@@ -5,8 +5,6 @@ a source believes. Rules: those of :mod:`harness.report.evidence`. One row again
 expectation does not hold; with none for it either there is no evidence.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

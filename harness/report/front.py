@@ -73,7 +73,15 @@ def answers(book: Book) -> list[Answer]:
 def default_answer(found: Sequence[Answer]) -> str | None:
     """The one shown before a choice is made: the newest that says anything."""
     telling = [a for a in found if a.affected or a.clean or a.other]
-    return max(telling, key=lambda a: (version_key(a.torch), a.device == "cpu")).id if telling else None
+    if not telling:
+        return None
+    best = max(telling, key=lambda a: (_stable(a.torch), version_key(a.torch), a.device == "cpu"))
+    return best.id
+
+
+def _stable(torch: str) -> bool:
+    kind, version = version_key(torch)
+    return bool(kind) and not version.is_prerelease
 
 
 def _answer(book: Book, torch: str, device: str) -> Answer:

@@ -114,4 +114,7 @@ def minors(versions: Sequence[str]) -> list[tuple[str, list[str]]]:
 def patch(version: str) -> str:
     """What stands below a minor's heading: ``.1``."""
     parts = version.split(".", 2)
-    return f".{parts[2]}" if len(parts) > 2 else version
+    if len(parts) < 3:
+        return version
+    number, _, rest = parts[2].partition(".")
+    return f".{number} {rest[:3]}" if rest else f".{number}"

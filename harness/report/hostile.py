@@ -3,8 +3,8 @@ control characters made visible, and texts too long shortened."""
 
 from __future__ import annotations
 
+import functools
 import re
-import unicodedata
 
 # Control characters but tab and newline; marks that reorder, join or hide text; lone surrogates,
 # which no UTF-8 file can hold.
@@ -12,7 +12,9 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2069\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ff]"
 )
-_STACKED = 4  # combining marks on one letter; more paint over the lines around it
+# More than four combining marks on one letter paint over the lines around it.
+_MARK = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_STACK = re.compile(f"({_MARK}{{4}}){_MARK}+")
 
 
 def _seen(match: re.Match[str]) -> str:
@@ -24,6 +26,7 @@ def _seen(match: re.Match[str]) -> str:
     return f"‹U+{code:04X}›"
 
 
+@functools.lru_cache(8192)
 def visible(text: str) -> str:
     """``text`` with nothing in it that acts on a page or a terminal and cannot be seen.
 
@@ -32,9 +35,10 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _HIDDEN.sub(_seen, text.replace("\r\n", "\n"))
-    return text if text.isascii() else _unstack(text)
+    return text if text.isascii() else _STACK.sub(r"\1", text)
 
 
+@functools.lru_cache(8192)
 def one_line(text: str, limit: int = 200) -> str:
     """``text`` visible, in one line of at most ``limit`` characters."""
     return shorten(" ".join(visible(text[: limit * 8]).split()), limit)
@@ -62,13 +66,3 @@ def middle_out(text: str, limit: int) -> tuple[str, int]:
         return text, 0
     half = limit // 2
     return f"{text[:half]}\n[…]\n{text[-half:]}", len(text) - 2 * half
-
-
-def _unstack(text: str) -> str:
-    found: list[str] = []
-    run = 0
-    for char in text:
-        run = run + 1 if unicodedata.combining(char) else 0
-        if run <= _STACKED:
-            found.append(char)
-    return "".join(found)

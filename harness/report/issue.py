@@ -11,12 +11,12 @@ from harness.judge import Row
 from harness.report import describe, links
 from harness.report.front import Book
 from harness.report.grid import Grid, shown
-from harness.report.legend import ADVICE, Word
+from harness.report.legend import ADVICE, REPRO, WORKAROUND, Word
 from harness.report.matrix import Asked, Matrix, disagreement_anchor, matrix
 from harness.report.status import Advice, Status, bug_groups
 
 ROOT = "../"
-_ORDER = {"holds": 0, "holds on some": 1, "not run": 2, "does not hold": 3}
+_ORDER = {"holds": 0, "holds on some": 1, "does not hold": 2, "not run": 3}
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class Remedy:
     settings: str
     sources: tuple[describe.Source, ...]
     verdicts: tuple[tuple[str, Advice, Word], ...]
+
+    @property
+    def best(self) -> str:
+        """The best verdict that it has on any device."""
+        return min((a.verdict for _, a, _ in self.verdicts), key=_ORDER.__getitem__, default="not run")
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,16 @@ def _apart(case: Case, device: str, grid: Grid, releases: Sequence[str]) -> tupl
     return tuple(found) if len(found) > 1 or (found and len(bug_groups(case)[0][1]) > 1) else ()
 
 
+def legends(parts: Sequence[DevicePart]) -> tuple[list[Word], list[Word]]:
+    """The words that the page's matrices use, of repros and of workarounds, in the legend's order."""
+    repros = {w.name for part in parts if part.repros for w in part.repros.words}
+    works = {w.name for part in parts for m in (part.workarounds, *part.apart) if m for w in m.words}
+    return (
+        [w for w in REPRO.values() if w.name in repros],
+        [w for w in WORKAROUND.values() if w.name in works],
+    )
+
+
 def remedies(case: Case, statuses: Sequence[Status]) -> list[Remedy]:
     """Workarounds, those that hold everywhere first."""
     found = []
@@ -148,7 +163,7 @@ def remedies(case: Case, statuses: Sequence[Status]) -> list[Remedy]:
                 name, work.note, describe.settings(work), tuple(describe.sources(work, case, name)), verdicts
             )
         )
-    return sorted(found, key=lambda r: min((_ORDER[a.verdict] for _, a, _ in r.verdicts), default=4))
+    return sorted(found, key=lambda r: _ORDER[r.best])
 
 
 def specimens(case: Case, scripts: dict[tuple[str, str, str], str]) -> list[Specimen]:

@@ -20,6 +20,7 @@ from harness.cell import make_cell, repro_cells, workaround_cells
 from harness.errors import StoreError, UsageError
 from harness.judge import Digests, Row, judge, version_key
 from harness.report import charts, claims, feed, seams, site, tables
+from harness.report.front import Book
 from harness.report.grid import Grid, settle
 from harness.report.status import devices
 from harness.store import Document, Store
@@ -59,23 +60,25 @@ def publish(
     old = _read_state(state_file)
     cases = [case for case, _ in cases_with_folders]
     documents, rows, rows_of = _judged(store, cases, digests_of(cases_with_folders))
-    made_tables, made_charts = make_tables(cases, rows), make_charts(cases, rows)
+    book = site.make_book(cases, rows)
+    ledger = claims.ledger(cases, rows)
+    formed = [(table, tables.files(table)) for table in make_tables(book, rows, ledger)]
+    made_charts = make_charts(cases, rows, results_dir / "charts")
     reports, problems = seams.bisections(results_dir / "bisect")
     problems = [*store.problems, *problems, *_strangers(documents, cases)]
-    book = site.make_book(cases, rows)
     state = feed.state(cases, rows, [s for found in book.statuses.values() for s in found])
     changes = feed.changes(old, state)
     entries = feed.keep(changes, feed.remembered(old))
     material = site.Material(
-        cases=tuple(cases), rows=tuple(rows), documents=tuple(documents), rows_of=rows_of,
-        claims=tuple(claims.ledger(cases, rows)), tables=tuple(made_tables),
+        book=book, cases=tuple(cases), rows=tuple(rows), documents=tuple(documents), rows_of=rows_of,
+        claims=tuple(ledger), tables=tuple(formed),
         charts={chart.name: (chart.svg, chart.png) for chart in made_charts},
         chart_titles={chart.name: chart.title for chart in made_charts},
         scripts=export_scripts(cases_with_folders), bisections=reports,
         timings={case.id: seams.timings(results_dir, case.id) for case in cases}, entries=tuple(entries),
     )  # fmt: skip
     try:
-        table_files = write_tables(made_tables, results_dir / "tables")
+        table_files = write_tables(formed, results_dir / "tables")
         chart_files = write_charts(made_charts, results_dir / "charts")
         files, written, pages = _write_site(out_dir, material, previous)
         _write(state_file, _json({**state, "entries": feed.as_json(entries)}))
@@ -116,15 +119,16 @@ def _judged(
     return documents, rows, rows_of
 
 
-def make_tables(cases: Sequence[Case], rows: Sequence[Row]) -> list[tables.Table]:
+def make_tables(
+    book: Book, rows: Sequence[Row], ledger: Iterable[claims.ClaimResult]
+) -> list[tables.Table]:
     """The flat table, the pivots of every case and device with records, claims, status."""
-    book = site.make_book(cases, rows)
     made = [
         tables.flat(rows),
         tables.status_table(s for found in book.statuses.values() for s in found),
-        tables.claims_table(claims.ledger(cases, rows)),
+        tables.claims_table(ledger),
     ]
-    for case in cases:
+    for case in book.cases:
         for device in devices(case, rows):
             grid = book.grids.get((case.id, device)) or Grid([])
             if grid.releases:
@@ -134,18 +138,33 @@ def make_tables(cases: Sequence[Case], rows: Sequence[Row]) -> list[tables.Table
     return made
 
 
-def make_charts(cases: Sequence[Case], rows: Sequence[Row]) -> list[charts.Chart]:
-    """Heat maps of every case, device and machine with records."""
-    return [charts.draw(sheet) for case in cases for sheet in charts.sheets(case, rows)]
+def make_charts(cases: Sequence[Case], rows: Sequence[Row], folder: Path | None = None) -> list[charts.Chart]:
+    """Heat maps of every case, device and machine with records; those that lie in ``folder``
+    already are not drawn again."""
+
+    def kept(sheet: charts.Sheet) -> charts.Chart | None:
+        if folder is None:
+            return None
+        try:
+            svg, png = ((folder / f"{sheet.name}.{form}").read_bytes() for form in ("svg", "png"))
+        except OSError:
+            return None
+        digest = sheet.digest.encode()
+        whole = svg.rstrip().endswith(b"</svg>") and png.rstrip().endswith(b"IEND\xaeB`\x82")
+        if whole and digest in svg[:2000] and digest in png[:2000]:
+            return charts.Chart(sheet.name, sheet.title, svg, png)
+        return None
+
+    return charts.draw([sheet for case in cases for sheet in charts.sheets(case, rows)], kept)
 
 
-def write_tables(made: Iterable[tables.Table], folder: Path) -> list[Path]:
+def write_tables(made: Iterable[tuple[tables.Table, dict[str, str]]], folder: Path) -> list[Path]:
     """Each table as CSV, JSON and markdown."""
     files = []
-    for table in made:
-        for form, convert in tables.FORMATS.items():
+    for table, forms in made:
+        for form, text in forms.items():
             file = folder / f"{table.name}.{form}"
-            _write(file, convert(table).encode())
+            _write(file, text.encode())
             files.append(file)
     return files
 

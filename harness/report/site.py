@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from harness.report.front import Book
 from harness.report.grid import Grid, releases
 from harness.report.hostile import one_line, visible
 from harness.report.status import devices, statuses
-from harness.report.tables import Table, to_csv, to_json, to_markdown
+from harness.report.tables import Table
 from harness.store import Document
 
 ANSWERS_ON_FRONT = 150_000  # characters; more of them get a page of their own
@@ -31,12 +32,13 @@ Files = dict[str, str | bytes]
 class Material:
     """All that a site is made from."""
 
+    book: Book
     cases: tuple[Case, ...]
     rows: tuple[Row, ...]
     documents: tuple[Document, ...]
     rows_of: dict[tuple[str, str, str], list[Row]]  # by (machine, target, case)
     claims: tuple[ClaimResult, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[tuple[Table, dict[str, str]], ...]  # with the text of each format
     charts: dict[str, tuple[bytes, bytes]]  # name to (svg, png)
     chart_titles: dict[str, str]
     scripts: dict[tuple[str, str, str], str]  # (case, repro, device) to source
@@ -71,7 +73,7 @@ class Site:
 
     def __init__(self, material: Material) -> None:
         self.material = material
-        self.book = make_book(material.cases, material.rows)
+        self.book = material.book
         self.env = Environment(
             loader=PackageLoader("harness.report"),
             autoescape=True,
@@ -81,7 +83,7 @@ class Site:
         )
         self.env.filters.update(visible=visible, one_line=one_line)
         self.env.globals.update(
-            links=links, legend=legend, best_advice=front.best_advice,
+            links=links, legend=legend, machine_name=self._machine_name, best_advice=front.best_advice,
             issue_name={case.id: links.short_name(case) for case in material.cases},
             differ=matrix.disagreement_anchor,
         )  # fmt: skip
@@ -111,6 +113,14 @@ class Site:
             yield f"static/{file.name}", file.read_text("utf-8")
         yield ".nojekyll", ""
 
+    def _machine_name(self, machine: str, device: str) -> str:
+        """What a reader knows the hardware by: its GPU for cuda, else its CPU."""
+        known = next((d.machine for d in self.material.documents if d.machine_id == machine), {})
+        gpus = known.get("gpus") or []
+        name = gpus[0].get("name") if device == "cuda" and gpus else known.get("cpu")
+        text = re.sub(r"\((R|TM)\)|\bCPU\b|\bProcessor\b|@.*$", " ", str(name or machine))
+        return one_line(text, 60)
+
     def _statuses(self, case: Case) -> list[Any]:
         return [
             status
@@ -123,6 +133,9 @@ class Site:
         default = front.default_answer(found)
         text = self.env.get_template("answers.html").render(answers=found, default=default, root="")
         apart = len(text) > ANSWERS_ON_FRONT
+        first = self.env.get_template("answers.html").render(
+            answers=[answer for answer in found if answer.id == default], default=default, root=""
+        )
         page = "affected.html" if apart else ""
         common = {
             "answers": found,
@@ -131,9 +144,9 @@ class Site:
             "devices": self.book.devices,
         }
         yield "index.html", self._render(
-            "index.html", "", answers_text="" if apart else text, glances=front.glances(self.book),
+            "index.html", "", answers_text=first if apart else text, glances=front.glances(self.book),
             heads=front.glance_heads(self.book), lines=self._issue_lines(), ledger=self.material.claims,
-            machine_names=sorted({row.machine for row in self.material.rows}), cells=len(self.material.rows),
+            machines_used=sorted({(row.machine, row.device) for row in self.material.rows}), cells=len(self.material.rows),
             attempts=sum(row.trials for row in self.material.rows), **common,
         )  # fmt: skip
         if apart:
@@ -152,17 +165,18 @@ class Site:
     def _issue(self, case: Case) -> str:
         named = devices(case, self.material.rows)
         known = self._statuses(case)
+        parts = issue.device_parts(case, self.book, named)
         scripts = {key: links.script(*key) for key in self.material.scripts if key[0] == case.id}
         return self._render(
             "issue.html", "../", case=case, statuses=known,
-            parts=issue.device_parts(case, self.book, named), remedies=issue.remedies(case, known),
+            parts=parts, legends=issue.legends(parts), remedies=issue.remedies(case, known),
             specimens=issue.specimens(case, scripts), boundaries=issue.boundaries(case, self.book, named),
             differing=issue.differences(case, self.book, named),
             claims=[claim for claim in self.material.claims if claim.case == case.id],
             bisections=self.material.bisections.get(case.id, []),
             timings=self.material.timings.get(case.id, []),
             charts=[(n, t) for n, t in self.material.chart_titles.items() if n.startswith(f"{case.id}-")],
-            tables=[t for t in self.material.tables if t.name.startswith(f"{case.id}-")],
+            tables=[t for t, _ in self.material.tables if t.name.startswith(f"{case.id}-")],
         )  # fmt: skip
 
     def _evidence(self) -> Iterator[tuple[str, str]]:
@@ -194,8 +208,7 @@ class Site:
 
     def _data(self) -> Iterator[tuple[str, str | bytes]]:
         made = []
-        for table in self.material.tables:
-            files = {"csv": to_csv(table), "json": to_json(table), "md": to_markdown(table)}
+        for table, files in self.material.tables:
             for form, text in files.items():
                 yield f"data/{table.name}.{form}", text
             made.append((table, {form: len(text) for form, text in files.items()}))

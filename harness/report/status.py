@@ -50,7 +50,8 @@ class Advice:
     """A workaround over all records in which its repro shows the bug.
 
     ``verdict``: ``holds`` (wherever measured), ``holds on some``, ``does not hold``, ``not run``.
-    ``releases`` are those where it was measured, ``holds_on`` those where it held on every repro.
+    ``releases`` are those where it was measured, ``holds_on`` those where it held on every repro;
+    ``cells`` counts what was measured on these, ``held`` those in which it held.
     """
 
     workaround: str
@@ -58,6 +59,8 @@ class Advice:
     releases: tuple[str, ...] = ()
     holds_on: tuple[str, ...] = ()
     against: tuple[Against, ...] = ()
+    cells: int = 0
+    held: int = 0
     newest: str | None = None  # its verdict on the newest affected release
 
 
@@ -235,6 +238,7 @@ def _advice(case: Case, grid: Grid, repros: tuple[str, ...], telling: list[str])
         if not mine:
             continue
         good: dict[str, bool] = {}
+        held = 0
         against = []
         for torch in telling:
             for repro in mine:
@@ -243,18 +247,19 @@ def _advice(case: Case, grid: Grid, repros: tuple[str, ...], telling: list[str])
                     if verdict not in DECISIVE:
                         continue
                     good[torch] = good.get(torch, True) and verdict == "holds"
-                    if verdict != "holds":
+                    if verdict == "holds":
+                        held += 1
+                    else:
                         against.append(Against(torch, repro, verdict, row))
-        held = any(
-            shown(row) == "holds" for torch in good for repro in mine for row in grid.rows(repro, name, torch)
-        )
         verdict = (
             NOT_RUN if not good else "does not hold" if not held else "holds on some" if against else "holds"
         )
         affected = [t for t in telling if any(shown(r) == "bug" for m in mine for r in grid.rows(m, None, t))]
         newest = grid.together(mine, name, affected[-1]).verdict if affected else None
         holds_on = tuple(torch for torch, fine in good.items() if fine)
-        yield Advice(name, verdict, tuple(good), holds_on, tuple(against), newest)
+        yield Advice(
+            name, verdict, tuple(good), holds_on, tuple(against), held + len(against), held, newest
+        )
 
 
 def _disagreements(case: Case, grid: Grid, repros: tuple[str, ...]) -> Iterable[Disagreement]:

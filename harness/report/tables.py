@@ -6,7 +6,8 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from operator import attrgetter
 
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -20,6 +21,8 @@ from harness.report.legend import NOT_RUN, word
 from harness.report.status import Status
 
 Scalar = str | int | float | bool | None
+
+_MARKUP = str.maketrans({c: f"\\{c}" for c in "\\|`*_[]~#!"} | {"&": "&amp;", "<": "&lt;", "@": "&#64;"})
 
 # What fits a terminal; the others are one --format away.
 _TERMINAL = ("case", "repro", "workaround", "torch", "device", "verdict", "hits", "message")
@@ -38,7 +41,8 @@ class Table:
 
 def flat(rows: Iterable[Row], name: str = "results") -> Table:
     """The flat table, a row a cell; the design's columns first, then the extras."""
-    values = tuple(tuple(asdict(row).values()) for row in rows)
+    pick = attrgetter(*COLUMNS)
+    values = tuple(pick(row) for row in rows)
     return Table(name, "Every cell that was planned or run, judged", tuple(COLUMNS), values)
 
 
@@ -143,16 +147,17 @@ def to_markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def files(table: Table) -> dict[str, str]:
+    """The table in each of :data:`FORMATS`."""
+    return {form: convert(table) for form, convert in FORMATS.items()}
+
+
 def _markdown(value: Scalar) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
         return str(value)
-    text = one_line(value, 160).replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;")
-    for char in "|`*_[]~#!@":
-        if char in text:
-            text = text.replace(char, "&#64;" if char == "@" else "\\" + char)
-    return text
+    return one_line(value, 160).translate(_MARKUP)
 
 
 def to_rich(rows: Sequence[Row]) -> RichTable:

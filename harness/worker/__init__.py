@@ -2,5 +2,6 @@
 
 ``__main__`` is started by path, not as a module, so that nothing of the harness's own environment
 can be imported by accident. ``serve`` owns processes, limits and leftovers; ``attempt`` runs one
-repro and writes what it saw; ``compare`` describes and compares outputs; ``timing`` times.
+job and writes what it saw; ``repro`` runs models; ``compare`` describes and compares outputs;
+``failure`` reads exceptions; ``timing`` times.
 """

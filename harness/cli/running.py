@@ -1,104 +1,46 @@
-"""The command line: the only place that prints or exits.
-
-Exit codes: 0 done; 1 a checked expectation does not hold; 2 usage or a malformed case;
-3 inconclusive; 4 an environment could not be made; 130 interrupted.
-"""
+"""Commands that run cells: matrix, run, releases."""
 
 from __future__ import annotations
 
-import logging
 import os
 import shlex
-import signal
 import sys
-import traceback
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from harness.case import Case, load_corpus
 from harness.cell import make_cell, parse_cell
+from harness.cli.options import (
+    Budget,
+    Cases,
+    CasesDir,
+    Channel,
+    DeviceOption,
+    Fork,
+    Interpreter,
+    Jobs,
+    Offline,
+    Python,
+    ResultsDir,
+    Timeout,
+    Torch,
+    Trials,
+    corpus,
+    err,
+    listed,
+    out,
+    say_problems,
+    sources_for,
+)
 from harness.env import DEFAULT_BUDGET, Environments, default_home
-from harness.errors import HarnessError, SetupError, UsageError
 from harness.live import LiveWatcher, PlainWatcher, printable
 from harness.matrix import Matrix, Options, Summary
-from harness.release import Listing, list_releases
 from harness.run import DEFAULT_TIMEOUT_S, Server
 from harness.store import Store
-from harness.target import Source, brought, parse_devices, pick_sources
+from harness.target import parse_devices, pick_sources
 
-app = typer.Typer(
-    help=(__doc__ or "").replace("The command line: the only place that prints or exits.", "").strip()
-    and "Runs torch.compile bug repros and advised workarounds across PyTorch releases.\n\n"
-    + (__doc__ or "").split("\n\n", 1)[1],
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-envs_app = typer.Typer(help="Environments on disk.", no_args_is_help=True)
-app.add_typer(envs_app, name="envs")
-
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
-
-Cases = Annotated[
-    list[str] | None, typer.Argument(metavar="[CASE]...", help="Case ids or YAML files; all by default.")
-]
-Torch = Annotated[str, typer.Option(help="Releases: 2.14.1, 2.8.., 2.6..2.9, latest:5, minors, all.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, or both with a comma.")]
-Channel = Annotated[str, typer.Option(help="pypi, cpu, cu126, nightly, nightly/cu130, or wheelhouse:DIR.")]
-Python = Annotated[str | None, typer.Option(help="Python version or path; newest that fits by default.")]
-Interpreter = Annotated[str | None, typer.Option(help="A Python with its own torch, read and never changed.")]
-Jobs = Annotated[
-    int | None, typer.Option("-j", "--jobs", min=1, max=512, help="Cells at once; cores by default.")
-]
-Trials = Annotated[int, typer.Option(min=1, max=1000, help="Attempts a cell, at least.")]
-Timeout = Annotated[float, typer.Option(min=1, max=86400, help="Seconds an attempt may take.")]
-CasesDir = Annotated[Path, typer.Option("--cases", help="Folder of the corpus.")]
-ResultsDir = Annotated[Path, typer.Option("--results", help="Folder of the records.")]
-Budget = Annotated[float, typer.Option("--disk-budget", min=0.01, help="GB for environments and uv's cache.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Use the last listing and uv's cache alone.")]
-Fork = Annotated[
-    bool, typer.Option("--fork/--no-fork", help="Fork attempts from a process that has imported torch.")
-]
-
-
-def corpus(folder: Path, names: list[str] | None) -> list[tuple[Case, Path]]:
-    """Cases with the folders that their scripts lie in."""
-    return [
-        (case, folder if not _is_file(names, case) else Path(_is_file(names, case) or "").parent)
-        for case in load_corpus(folder, names)
-    ]
-
-
-def _is_file(names: list[str] | None, case: Case) -> str | None:
-    return next((n for n in names or [] if n.endswith((".yaml", ".yml")) and Path(n).stem == case.id), None)
-
-
-def sources_for(
-    torch: str,
-    channel: str,
-    python: str | None,
-    interpreter: str | None,
-    cases: list[tuple[Case, Path]],
-    offline: bool,
-) -> list[Source]:
-    """Sources as asked for, newest first; says what listing they come from."""
-    packages = tuple(sorted({p for case, _ in cases for p in case.packages}))
-    if interpreter:
-        return [brought(interpreter, packages)]
-    listing = listed(channel, offline)
-    return pick_sources(listing, torch, python, packages)
-
-
-def listed(channel: str, offline: bool) -> Listing:
-    """The listing of a channel; a stale one is said."""
-    listing = list_releases(channel, default_home(), offline)
-    if listing.stale:
-        err.print(f"using the listing of {listing.fetched}: {listing.stale}", markup=False)
-    return listing
+app = typer.Typer()
 
 
 @app.command()
@@ -135,7 +77,7 @@ def matrix(
     else:
         with watcher:
             summary = engine.run(sources, devices)
-    _say_problems(store)
+    say_problems(store)
     _close(summary, len(sources))
 
 
@@ -153,11 +95,6 @@ def _close(summary: Summary, targets: int) -> None:
         raise typer.Exit(130)
     if summary.failures and not summary.ran and not summary.covered:
         raise typer.Exit(4)
-
-
-def _say_problems(store: Store) -> None:
-    for problem in store.problems:
-        err.print(f"warning: {problem}", markup=False)
 
 
 @app.command()
@@ -233,73 +170,3 @@ def releases(torch: Torch = "all", channel: Channel = "pypi", offline: Offline =
             err.print(f"left out {version}: {why}", markup=False)
     if old:
         err.print(f"left out {len(old)} releases: {listing.left_out[old[0]]}", markup=False)
-
-
-@envs_app.command("list")
-def envs_list(json_: Annotated[bool, typer.Option("--json")] = False) -> None:
-    """What is on disk, newest use first."""
-    import json
-
-    environments = Environments(default_home())
-    rows = environments.listed()
-    if json_:
-        sys.stdout.write(json.dumps(rows, indent=1) + "\n")
-        return
-    for row in rows:
-        state = "" if row["complete"] else "  (half made)"
-        out.print(f"{row['bytes'] / 1e9:6.2f} GB  {row['last_use']}  {row['id']}{state}", markup=False)
-    out.print(f"{environments.usage() / 1e9:6.2f} GB  in all, shared files counted once", markup=False)
-
-
-@envs_app.command("prune")
-def envs_prune(
-    all_: Annotated[bool, typer.Option("--all", help="Every unused environment and uv's cache.")] = False,
-) -> None:
-    """Remove what is half made; with --all everything that no run uses."""
-    freed, removed = Environments(default_home()).prune(all_)
-    for name in removed:
-        out.print(f"removed {name}", markup=False)
-    out.print(f"{freed / 1e9:.2f} GB freed", markup=False)
-
-
-def _terminate(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
-def main() -> None:
-    """Entry point: one sentence and an exit code for a user's mistake, a log for a bug of ours."""
-    signal.signal(signal.SIGTERM, _terminate)
-    try:
-        code = app(standalone_mode=False)
-    except HarnessError as exc:
-        err.print(f"error: {exc.message}", markup=False, soft_wrap=True)
-        if exc.hint:
-            err.print(f"  {exc.hint}", markup=False, soft_wrap=True)
-        sys.exit(exc.exit_code)
-    except (KeyboardInterrupt, typer.Abort):
-        err.print("interrupted", markup=False)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
-    except Exception as exc:
-        if hasattr(exc, "show") and hasattr(exc, "exit_code"):  # typer's own usage errors
-            exc.show()
-            sys.exit(2)
-        file = _log_bug()
-        err.print(f"error: this is a bug of the harness: {type(exc).__name__}: {exc}", markup=False)
-        err.print(f"  the traceback is in {file}", markup=False)
-        sys.exit(70)
-    sys.exit(code if isinstance(code, int) else 0)
-
-
-def _log_bug() -> Path:
-    folder = default_home() / "logs"
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"bug-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
-    file.write_text(f"{sys.argv}\n{traceback.format_exc()}")
-    logging.getLogger("harness").debug("bug", exc_info=True)
-    return file
-
-
-__all__ = ["SetupError", "UsageError", "app", "main"]
