@@ -173,6 +173,7 @@ class Bisection:
             if self._ahead is not None:
                 self.environments.uv.stop()
                 self._ahead.join()
+                self.environments.uv.resume()
         return Finding(
             self.plan, move.result, self.trials, self.facts, len(self.installed), self.ran,
             time.monotonic() - began,

@@ -67,7 +67,7 @@ def headline(finding: Finding) -> str:
         return f"{name} cannot be judged on any release from {first} to {last}."
     if result.likely:
         low, high = (plan.sources[i].torch for i in result.likely)
-        return f"{name}: inconclusive; with 90 % probability the change lies between {low} and {high}."
+        return f"{name}: inconclusive; with 90 % probability it changed between {low} and {high}."
     return f"{name}: {result.kind.value}; the evidence supports no answer."
 
 
@@ -227,8 +227,10 @@ def as_markdown(finding: Finding, repeat: str) -> str:
         lines += [
             "| | torch | date | commit |",
             "|---|---|---|---|",
-            f"| before | {before['torch']} | {before['date'] or ''} | {before['git_version'] or 'not known'} |",
-            f"| after | {after['torch']} | {after['date'] or ''} | {after['git_version'] or 'not known'} |",
+            *(
+                f"| {name} | {p['torch']} | {p['date'] or ''} | {p['git_version'] or 'not known'} |"
+                for name, p in (("before", before), ("after", after))
+            ),
             "",
         ]
     link = compare_link(before, after)

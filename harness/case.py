@@ -222,12 +222,14 @@ class Claim(Strict):
 
 
 class TimingVariant(Strict):
-    """One way to run the timed model."""
+    """One way to run the timed model. ``against`` names the variant that it is a workaround of: its
+    time is told as a multiple of that one's too."""
 
     entry: Entry = "compile"
     compile: CompileArgs = CompileArgs()
     config: ConfigValues = {}
     model: PythonSource | None = None
+    against: str | None = None
 
 
 class Timing(Strict):

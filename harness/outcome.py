@@ -75,6 +75,11 @@ def _enum(kind: type[StrEnum]) -> Any:
     return BeforeValidator(convert)
 
 
+def _cut(text: str, limit: int = 300) -> str:
+    """torch lists every option it knows in one line; a table wants the beginning."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
 def _regex(value: str) -> str:
     if len(value) > 2000:
         raise ValueError("is longer than 2000 characters")
@@ -130,8 +135,8 @@ class Outcome(BaseModel):
         for info in reversed(self._telling):
             for line in info.message.splitlines():
                 if line.strip():
-                    return line.strip()
-        return self.reason or ""
+                    return _cut(line.strip())
+        return _cut(self.reason or "")
 
     def text(self) -> str:
         """All that a message pattern is searched in."""

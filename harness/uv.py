@@ -104,16 +104,34 @@ class Uv:
             for process in self._live:
                 _kill(process)
 
+    def resume(self) -> None:
+        """After :meth:`stop`: failures are tried again as before."""
+        self._stopping.clear()
+
+    def version(self) -> str:
+        """``uv 0.13.9``.
+
+        Raises:
+            UvFailure: uv cannot be run.
+        """
+        return self._call("--version", limit_s=30).strip()
+
+    def installed_python(self, text: str) -> Path | None:
+        """Path of an interpreter that is here already, or None."""
+        try:
+            out = self._call("python", "find", "--no-project", "--no-python-downloads", text, limit_s=120)
+            return Path(out.strip().splitlines()[-1])
+        except (UvFailure, IndexError):
+            return None
+
     def find_python(self, text: str) -> Path | None:
         """Path of the interpreter ``text`` names: installed, or fetched by uv; None if neither."""
         with self._lock:
             if text in self._found:
                 return self._found[text]
-        try:
-            out = self._call("python", "find", "--no-project", "--no-python-downloads", text, limit_s=120)
-            found: Path | None = Path(out.strip().splitlines()[-1])
-        except (UvFailure, IndexError):
-            found = self._fetch_python(text) if re.fullmatch(r"3\.\d+(\.\d+)?", text) else None
+        found = self.installed_python(text)
+        if found is None and re.fullmatch(r"3\.\d+(\.\d+)?", text):
+            found = self._fetch_python(text)
         with self._lock:
             self._found[text] = found
         return found
@@ -129,9 +147,8 @@ class Uv:
             return None
         try:
             self._call("python", "install", "--no-bin", text, limit_s=600)
-            out = self._call("python", "find", "--no-project", "--no-python-downloads", text, limit_s=120)
-            return Path(out.strip().splitlines()[-1])
-        except (UvFailure, IndexError):
+            return self.installed_python(text)
+        except UvFailure:
             failed[text] = time.time()
             memory.parent.mkdir(parents=True, exist_ok=True)
             part = memory.with_suffix(f".{os.getpid()}.part")

@@ -13,11 +13,12 @@ from harness.cell import make_cell
 from harness.outcome import ExceptionInfo, Kind, Outcome, Phase
 from harness.store import Attempt, CellRecord, Document, Store
 
-RELEASES = (
+_RELEASES = (
     "2.0.0 2.0.1 2.1.0 2.1.1 2.1.2 2.2.0 2.2.1 2.2.2 2.3.0 2.3.1 2.4.0 2.4.1 2.5.0 2.5.1 2.6.0 2.7.0 2.7.1 "
     "2.8.0 2.9.0 2.9.1 2.10.0 2.10.1 2.11.0 2.12.0 2.12.1 2.13.0 2.13.1 2.14.0 2.14.1 2.14.2 2.14.3 2.14.4 "
     "2.15.0 2.15.1 2.16.0.dev20260601"
-).split()
+)
+RELEASES = tuple(_RELEASES.split())
 
 HOSTILE = (
     "</pre></code></title><script>window.broken=1</script><img src=x onerror=window.broken=1>"
@@ -57,10 +58,11 @@ def case(number: int = 0, plan: Plan | None = None) -> Case:
     plan = plan or Plan()
     model = "def forward(x):\n    return torch.relu(x)  # <b>{{ not markup }}</b>\n"
     repros: dict[str, Any] = {
-        f"trigger-{i}": {"role": "trigger", "model": model, "inputs": {"x": {"shape": [3]}}, "note": "<i>note</i>"}
+        f"trigger-{i}": {"role": "trigger", "model": model, "inputs": {"x": {"shape": [3]}},
+                         "note": "<i>note</i>"}
         for i in range(plan.triggers)
-    }
-    repros["neighbour"] = {
+    }  # fmt: skip
+    repros["sibling"] = {
         "role": "trigger", "model": model, "inputs": {"x": {"shape": [3]}},
         "failure": [{"kind": ["mismatch"]}],
     }  # fmt: skip
@@ -73,7 +75,7 @@ def case(number: int = 0, plan: Plan | None = None) -> Case:
         {"compile": {"options": {"no_such_option": False}}},
         {"entry": "eager"},
         {"env": {"TORCH_THING": "1; <x>"}},
-        {"model": {name: model for name in triggers}},
+        {"model": dict.fromkeys(triggers, model)},
     ]
     works = {
         f"fix-{i}-{['holds', 'some', 'rejected', 'fails', 'breaks', 'flaky'][i % 6]}": shapes[i % len(shapes)]
@@ -84,7 +86,8 @@ def case(number: int = 0, plan: Plan | None = None) -> Case:
          "expect": {"workaround": name, "verdict": "holds"}}
         for i, name in enumerate(works)
     ] + [
-        {"source": "thread", "section": "1", "says": "The demo shows it.", "expect": {"repro": "demo", "verdict": "bug"}},
+        {"source": "thread", "section": "1", "says": "The demo shows it.",
+         "expect": {"repro": "demo", "verdict": "bug"}},
         {"source": "thread", "section": "2", "says": "The newest is fixed.",
          "expect": {"repro": triggers, "verdict": "clean", "torch": "latest"}},
         {"source": "thread", "section": "3", "says": "Shows on the GPU.",
@@ -138,7 +141,9 @@ def _world(plan: Plan, number: int, index: int) -> str:
     return "other" if index == 15 else "bug"
 
 
-def document(each: Case, torch: str, device: str, machine: str, world: str, plan: Plan | None = None) -> Document:
+def document(
+    each: Case, torch: str, device: str, machine: str, world: str, plan: Plan | None = None
+) -> Document:
     """The record of a case on a release in which ``world`` holds."""
     plan = plan or Plan()
     cells = []
@@ -189,9 +194,8 @@ def bug(message: str = "made-up failure") -> Outcome:
 
 
 def ok() -> Outcome:
-    return Outcome(
-        kind=Kind.OK, phase=Phase.COMPARE, duration_s=3.5, output={"shape": [3], "stride": [1], "dtype": "float32"}
-    )
+    output = {"shape": [3], "stride": [1], "dtype": "float32"}
+    return Outcome(kind=Kind.OK, phase=Phase.COMPARE, duration_s=3.5, output=output)
 
 
 def other(text: str = "another failure") -> Outcome:
@@ -212,8 +216,9 @@ def _attempts(world: str, role: str, name: str, work: str | None, plan: Plan) ->
         found = [_worked(work, name, text)]
         if work.endswith("flaky"):
             found = [ok(), bug(text), ok()]
-    elif role == "trigger" and name == "neighbour":
-        found = [Outcome(kind=Kind.MISMATCH, phase=Phase.COMPARE, reason="values differ")] if world == "bug" else [ok()]
+    elif role == "trigger" and name == "sibling":
+        wrong = Outcome(kind=Kind.MISMATCH, phase=Phase.COMPARE, reason="values differ")
+        found = [wrong] if world == "bug" else [ok()]
     elif role == "trigger" and world == "bug":
         found = [bug(text)] if name != "trigger-1" else [ok(), bug(text), ok()]
     elif role == "trigger" and world == "other":

@@ -1,16 +1,19 @@
-"""harness envs: what is on disk."""
+"""harness envs and doctor: what is on disk, what this host can run."""
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from harness.cli.options import out
+from harness.cli.options import Channel, out
+from harness.doctor import examine
 from harness.env import Environments, default_home
 
+app = typer.Typer()
 envs_app = typer.Typer(help="Environments on disk.", no_args_is_help=True)
 
 
@@ -37,3 +40,22 @@ def envs_prune(
     for name in removed:
         out.print(f"removed {name}", markup=False)
     out.print(f"{freed / 1e9:.2f} GB freed", markup=False)
+
+
+@app.command()
+def doctor(
+    channel: Channel = "pypi",
+    json_: Annotated[bool, typer.Option("--json")] = False,
+) -> None:
+    """What this host can run, and what to do where it cannot."""
+    checks = examine(Environments(default_home()), channel)
+    if json_:
+        sys.stdout.write(json.dumps([asdict(item) for item in checks], indent=1) + "\n")
+    else:
+        for item in checks:
+            mark = "  " if item.ok is None else "ok" if item.ok else "NO"
+            out.print(f"{mark} {item.name:<14} {item.found}", markup=False, soft_wrap=True)
+            if item.next_step:
+                out.print(f"   {'':<14} {item.next_step}", markup=False, soft_wrap=True)
+    if any(item.ok is False for item in checks):
+        raise typer.Exit(4)

@@ -32,6 +32,7 @@ class Chart:
     title: str
     svg: bytes
     png: bytes
+    case: str
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Sheet:
     """What is drawn: ``verdicts[row][release]``."""
 
     name: str
+    case: str
     title: str
     down: str
     rows: tuple[str, ...]
@@ -64,27 +66,28 @@ def sheets(case: Case, rows: Iterable[Row]) -> list[Sheet]:
         repros = [name for name in case.repros if device in case.devices_of(name)]
         stem = f"{case.id}-{device}-{machine}"
         where = f"{device}, {machine}"
-        found.append(_sheet(f"{stem}-repros", f"{case.id}: repros on {where}", "repro", repros, grid, REPRO,
+        found.append(_sheet(f"{stem}-repros", case, f"repros on {where}", "repro", repros, grid, REPRO,
                             [([name], None) for name in repros]))  # fmt: skip
         bug = bug_groups(case)[0][1]
         works = [work for work in case.workarounds if set(bug) & set(case.targets_of(work))]
         if works:
             columns = [([n for n in bug if n in case.targets_of(work)], work) for work in works]
-            title = f"{case.id}: workarounds of the bug on {where}"
+            title = f"workarounds of the bug on {where}"
             found.append(
-                _sheet(f"{stem}-workarounds", title, "workaround", works, grid, WORKAROUND, columns)
+                _sheet(f"{stem}-workarounds", case, title, "workaround", works, grid, WORKAROUND, columns)
             )
     return found
 
 
 def _sheet(
-    name: str, title: str, down: str, names: Sequence[str], grid: Grid, words: dict[str, Word],
+    name: str, case: Case, title: str, down: str, names: Sequence[str], grid: Grid, words: dict[str, Word],
     lines: Iterable[tuple[list[str], str | None]],
 ) -> Sheet:  # fmt: skip
     verdicts = tuple(
         tuple(grid.together(repros, work, torch).verdict for torch in grid.releases) for repros, work in lines
     )
-    return Sheet(name, title, down, tuple(names), tuple(grid.releases), verdicts, words)
+    title = f"{case.id}: {title}"
+    return Sheet(name, case.id, title, down, tuple(names), tuple(grid.releases), verdicts, words)
 
 
 def draw(todo: Iterable[Sheet], kept: Callable[[Sheet], Chart | None] = lambda sheet: None) -> list[Chart]:
@@ -128,8 +131,8 @@ def _draw(sheet: Sheet) -> Chart:
     axes.set_ylabel(sheet.down)
     axes.yaxis.set_label_coords(-(left - 0.22) / (columns * CELL_IN), 0.5)
     _legend(figure, used, per_row, 0.06 / height)
-    note = sheet.digest
-    return Chart(sheet.name, sheet.title, _bytes(figure, "svg", note), _bytes(figure, "png", note))
+    svg, png = (_bytes(figure, form, sheet.digest) for form in ("svg", "png"))
+    return Chart(sheet.name, sheet.title, svg, png, sheet.case)
 
 
 def _cells(axes: Any, sheet: Sheet, columns: int, lines: int) -> None:

@@ -40,12 +40,12 @@ class Counter:
 
     @property
     def text(self) -> str:
-        """``zero-rows+aot-eager fails on cpu: 2.9.0 to 2.15.0 (12)``."""
+        """``zero-rows+aot-eager: fails on cpu, 2.9.0 to 2.15.0, 12 releases``."""
         cell = self.repro if self.workaround is None else f"{self.repro}+{self.workaround}"
         span = (
             " and ".join(reversed(self.releases))
             if len(self.releases) <= 2
-            else f"{self.releases[-1]} to {self.releases[0]} ({len(self.releases)})"
+            else f"{self.releases[-1]} to {self.releases[0]}, {len(self.releases)} releases"
         )
         return f"{cell}: {self.verdict} on {self.device}, {span}"
 
@@ -80,8 +80,8 @@ class ClaimResult:
         told = self.agree + self.against
         if not told:
             rows = self.moot
-            return f"no bug to avoid on {spread(rows)}" if rows else ""
-        return f"{spread(told)} on {' and '.join(self.devices)}"
+            return f"no bug to avoid on torch {spread(rows)}" if rows else ""
+        return f"on {' and '.join(self.devices)}, torch {spread(told)}"
 
 
 def ledger(cases: Iterable[Case], rows: Sequence[Row]) -> list[ClaimResult]:

@@ -97,8 +97,8 @@ def _picked(text: str | None, rows: Iterable[Row]) -> set[str] | None:
 
 
 def spread(rows: Iterable[Row]) -> str:
-    """Releases of ``rows`` in short: ``2.9.0``, ``2.9.0 and 2.9.1``, ``2.2.0 to 2.15.0 (31)``."""
+    """Releases of ``rows`` in short: ``2.9.0``, ``2.9.0 and 2.9.1``, ``2.2.0 to 2.15.0, 31 releases``."""
     names = sorted({row.torch for row in rows}, key=version_key)
     if len(names) <= 2:
         return " and ".join(names)
-    return f"{names[0]} to {names[-1]} ({len(names)})"
+    return f"{names[0]} to {names[-1]}, {len(names)} releases"

@@ -13,6 +13,14 @@ from harness.report.legend import NOT_RUN, Word, word
 from harness.report.matrix import heads
 from harness.report.status import Advice, Status, state_of
 
+# How a workaround does not help, as the answer says it.
+_AGAINST = {
+    "mixed": "Only for some of its repros",
+    "fails": "Still fails with",
+    "breaks": "Fails in another way with",
+    "rejected": "torch refuses",
+}
+
 
 @dataclass(frozen=True)
 class Affected:
@@ -22,7 +30,7 @@ class Affected:
     name: str
     status: Status
     holds: tuple[str, ...]
-    against: tuple[tuple[str, str], ...]  # (workaround, verdict)
+    against: tuple[tuple[str, tuple[str, ...]], ...]  # (in words, workarounds)
     untried: int
     neighbours: tuple[str, ...]
     flaky: str | None
@@ -115,22 +123,26 @@ def _answer(book: Book, torch: str, device: str) -> Answer:
 def _affected(
     case: Case, status: Status, grid: Grid, torch: str, neighbours: tuple[str, ...]
 ) -> Affected:
-    holds, against, untried = [], [], 0
+    holds: list[str] = []
+    against: dict[str, list[str]] = {}
+    untried = 0
     for advice in status.advice:
         mine = [repro for repro in status.repros if repro in case.targets_of(advice.workaround)]
         verdict = grid.together(mine, advice.workaround, torch).verdict
         if verdict == "holds":
             holds.append(advice.workaround)
-        elif verdict in ("fails", "breaks", "rejected", "mixed"):
-            against.append((advice.workaround, verdict))
+        elif verdict in _AGAINST:
+            against.setdefault(verdict, []).append(advice.workaround)
         else:
             untried += 1
     rows = [row for repro in status.repros for row in grid.rows(repro, None, torch) if row.verdict == "bug"]
     hits, trials = sum(row.hits for row in rows), sum(row.trials for row in rows)
     flaky = f"in {hits} of {trials} attempts" if 0 < hits < trials else None
     return Affected(
-        case, links.short_name(case), status, tuple(holds), tuple(against), untried, neighbours, flaky
-    )
+        case, links.short_name(case), status, tuple(holds),
+        tuple((words, tuple(against[v])) for v, words in _AGAINST.items() if v in against),
+        untried, neighbours, flaky,
+    )  # fmt: skip
 
 
 def why_unknown(grid: Grid, repros: Sequence[str], torch: str) -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import functools
 import re
 
+from markupsafe import Markup, escape
+
 # Control characters but tab and newline; marks that reorder, join or hide text; lone surrogates,
 # which no UTF-8 file can hold.
 _HIDDEN = re.compile(
@@ -14,6 +16,7 @@ _HIDDEN = re.compile(
 )
 # More than four combining marks on one letter paint over the lines around it.
 _MARK = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]"
+_CODE = re.compile(r"`([^`\n]+)`")
 _STACK = re.compile(f"({_MARK}{{4}}){_MARK}+")
 
 
@@ -42,6 +45,11 @@ def visible(text: str) -> str:
 def one_line(text: str, limit: int = 200) -> str:
     """``text`` visible, in one line of at most ``limit`` characters."""
     return shorten(" ".join(visible(text[: limit * 8]).split()), limit)
+
+
+def prose(text: str) -> Markup:
+    """``text`` as HTML: escaped, visible, and what stands in backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(visible(text)))))
 
 
 def shorten(text: str, limit: int) -> str:

@@ -21,7 +21,7 @@ from harness.errors import StoreError, UsageError
 from harness.judge import Digests, Row, judge, version_key
 from harness.report import charts, claims, feed, seams, site, tables
 from harness.report.front import Book
-from harness.report.grid import Grid, settle
+from harness.report.grid import settle
 from harness.report.status import devices
 from harness.store import Document, Store
 
@@ -72,8 +72,7 @@ def publish(
     material = site.Material(
         book=book, cases=tuple(cases), rows=tuple(rows), documents=tuple(documents), rows_of=rows_of,
         claims=tuple(ledger), tables=tuple(formed),
-        charts={chart.name: (chart.svg, chart.png) for chart in made_charts},
-        chart_titles={chart.name: chart.title for chart in made_charts},
+        charts=tuple(made_charts),
         scripts=export_scripts(cases_with_folders), bisections=reports,
         timings={case.id: seams.timings(results_dir, case.id) for case in cases}, entries=tuple(entries),
     )  # fmt: skip
@@ -130,7 +129,7 @@ def make_tables(
     ]
     for case in book.cases:
         for device in devices(case, rows):
-            grid = book.grids.get((case.id, device)) or Grid([])
+            grid = book.grids[case.id, device]
             if grid.releases:
                 made.append(tables.pivot_repros(case, device, grid))
                 if case.workarounds:
@@ -152,7 +151,7 @@ def make_charts(cases: Sequence[Case], rows: Sequence[Row], folder: Path | None 
         digest = sheet.digest.encode()
         whole = svg.rstrip().endswith(b"</svg>") and png.rstrip().endswith(b"IEND\xaeB`\x82")
         if whole and digest in svg[:2000] and digest in png[:2000]:
-            return charts.Chart(sheet.name, sheet.title, svg, png)
+            return charts.Chart(sheet.name, sheet.title, svg, png, sheet.case)
         return None
 
     return charts.draw([sheet for case in cases for sheet in charts.sheets(case, rows)], kept)

@@ -18,6 +18,7 @@ from harness.store import Attempt, CellRecord, Document
 
 MESSAGE_CHARS = 3000
 STDERR_CHARS = 2400
+REPEATED_CHARS = 240
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,24 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A long text, or the cell of this page that shows the very same one: traces repeat a lot."""
+
+    text: str
+    same_as: str | None = None
+    left_out: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.same_as)
+
+
+@dataclass(frozen=True)
 class Link:
     """One exception of a chain."""
 
     type: str
-    message: str
+    message: Shown
     how: str
-    left_out: int
 
 
 @dataclass(frozen=True)
@@ -53,10 +65,9 @@ class Try:
     ended: str | None
     signature: str | None
     chain: tuple[Link, ...]
-    reason: str | None
-    stderr: str
-    stderr_left_out: int
-    stdout: str
+    reason: Shown
+    stderr: Shown
+    stdout: Shown
     output: str | None
     detail: str | None
 
@@ -93,6 +104,20 @@ class Page:
     not_run: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]  # why, [(cell, baseline)]
 
 
+class Once:
+    """Gives a long text to the first cell that shows it, and its name to the others."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, str] = {}
+
+    def show(self, text: str, where: str, left_out: int = 0) -> Shown:
+        """``text`` as the cell ``where`` shows it."""
+        if len(text) < REPEATED_CHARS:
+            return Shown(text, None, left_out)
+        first = self._seen.setdefault(text, where)
+        return Shown(text, None, left_out) if first == where else Shown("", first, left_out)
+
+
 _HOW = {"cause": "caused by", "context": "while handling", "raised": "raised"}
 
 
@@ -107,6 +132,7 @@ def page(
     repros: list[CellView] = []
     works: dict[str, list[CellView]] = {}
     left: dict[str, list[tuple[str, str]]] = {}
+    once = Once()
     specs = {cell.repro: cell.spec for cell in document.cells if cell.workaround is None}
     for row in rows:
         if not row.trials:
@@ -114,7 +140,7 @@ def page(
             continue
         record = _record(document, row)
         base = specs.get(row.repro) if row.workaround else None
-        view = _cell(record, row, case, base, others.get((row.repro, row.workaround), []))
+        view = _cell(record, row, case, base, others.get((row.repro, row.workaround), []), once)
         if row.workaround is None:
             repros.append(view)
         else:
@@ -135,7 +161,12 @@ def _record(document: Document, row: Row) -> CellRecord:
 
 
 def _cell(
-    record: CellRecord, row: Row, case: Case, base: dict[str, Any] | None, others: Sequence[Row]
+    record: CellRecord,
+    row: Row,
+    case: Case,
+    base: dict[str, Any] | None,
+    others: Sequence[Row],
+    once: Once,
 ) -> CellView:
     anchor = links.cell_anchor(row.repro, row.workaround)
     spec = record.spec if base is None else describe.changed(record.spec, base)
@@ -153,7 +184,7 @@ def _cell(
         hits=row.hits,
         trials=row.trials,
         stale=row.stale,
-        attempts=tuple(_try(i, a, row, case) for i, a in enumerate(record.attempts, 1)),
+        attempts=tuple(_try(i, a, row, case, once) for i, a in enumerate(record.attempts, 1)),
         spec=tuple((key, _value(value)) for key, value in spec.items() if base is not None or _worth(value)),
         repeat=repeat,
         elsewhere=tuple(
@@ -163,12 +194,15 @@ def _cell(
     )
 
 
-def _try(number: int, attempt: Attempt, row: Row, case: Case) -> Try:
+def _try(number: int, attempt: Attempt, row: Row, case: Case, once: Once) -> Try:
     outcome = attempt.outcome
     match = matched(outcome, case.signatures(row.repro))
     stderr, left_out = tail(visible(outcome.stderr_tail), STDERR_CHARS)
+    stdout = tail(visible(outcome.stdout_tail), STDERR_CHARS)[0]
     if outcome.kind is Kind.OK:
-        stderr, left_out = "", 0  # warnings of what went well; the record has them
+        stderr, stdout, left_out = "", "", 0  # warnings of what went well; the record has them
+    anchor = links.cell_anchor(row.repro, row.workaround)
+    reason, reason_left_out = middle_out(visible(outcome.reason or ""), MESSAGE_CHARS)
     return Try(
         number=number,
         kind=str(outcome.kind),
@@ -179,11 +213,10 @@ def _try(number: int, attempt: Attempt, row: Row, case: Case) -> Try:
         process="a process of its own, started afresh" if attempt.fresh else "a fork of a warm process",
         ended=_ended(outcome),
         signature=None if match is None else f"matches failure signature {match + 1} of the case",
-        chain=tuple(_link(info) for info in outcome.exceptions),
-        reason=visible(outcome.reason) if outcome.reason else None,
-        stderr=stderr.strip("\n"),
-        stderr_left_out=left_out,
-        stdout=tail(visible(outcome.stdout_tail), STDERR_CHARS)[0] if outcome.kind is not Kind.OK else "",
+        chain=tuple(_link(info, anchor, once) for info in outcome.exceptions),
+        reason=once.show(reason, anchor, reason_left_out),
+        stderr=once.show(stderr.strip("\n"), anchor, left_out),
+        stdout=once.show(stdout.strip("\n"), anchor),
         output=_value(outcome.output) if outcome.output is not None else None,
         detail=_value(outcome.detail) if outcome.detail else None,
     )
@@ -195,9 +228,9 @@ def _ended(outcome: Outcome) -> str | None:
     return f"exit code {outcome.exit_code}" if outcome.exit_code else None
 
 
-def _link(info: ExceptionInfo) -> Link:
+def _link(info: ExceptionInfo, anchor: str, once: Once) -> Link:
     message, left_out = middle_out(visible(info.message), MESSAGE_CHARS)
-    return Link(visible(info.type), message, _HOW.get(info.link, info.link), left_out)
+    return Link(visible(info.type), once.show(message, anchor, left_out), _HOW.get(info.link, info.link))
 
 
 def _value(value: Any) -> str:
@@ -213,7 +246,7 @@ def _worth(value: Any) -> bool:
 _TARGET = (
     ("wheel", "wheel"), ("wheel_sha256", "its SHA-256"), ("release_date", "released"), ("python", "Python"),
     ("cuda", "CUDA of the build"), ("numpy", "numpy"), ("triton", "triton"), ("setuptools", "setuptools"),
-    ("resolved", "dependencies as of"), ("brought", "interpreter"), ("slimmed", "slimmed wheel"),
+    ("resolved", "dependencies"), ("brought", "interpreter"), ("slimmed", "slimmed wheel"),
     ("tf32_matmul", "TF32 in matmul"), ("import_error", "import error"),
 )  # fmt: skip
 _MACHINE = (

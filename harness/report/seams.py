@@ -82,7 +82,7 @@ def _bisection(value: dict[str, Any], name: str) -> tuple[str, Bisection]:
         repro=_text(value.get("repro")),
         device=_text(value.get("device")),
         find=_text(value.get("find")),
-        answer=str(value.get("kind") or value.get("answer") or ""),
+        answer=str(value.get("answer") or value.get("kind") or ""),
         before=before,
         after=after,
         before_commit=before_commit or _text(value.get("before_commit")),

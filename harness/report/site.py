@@ -15,10 +15,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from harness.case import Case
 from harness.judge import Row
 from harness.report import badge, feed, front, issue, legend, links, matrix, records, seams
+from harness.report.charts import Chart
 from harness.report.claims import ClaimResult
 from harness.report.front import Book
 from harness.report.grid import Grid, releases
-from harness.report.hostile import one_line, visible
+from harness.report.hostile import one_line, prose, visible
 from harness.report.status import devices, statuses
 from harness.report.tables import Table
 from harness.store import Document
@@ -39,8 +40,7 @@ class Material:
     rows_of: dict[tuple[str, str, str], list[Row]]  # by (machine, target, case)
     claims: tuple[ClaimResult, ...]
     tables: tuple[tuple[Table, dict[str, str]], ...]  # with the text of each format
-    charts: dict[str, tuple[bytes, bytes]]  # name to (svg, png)
-    chart_titles: dict[str, str]
+    charts: tuple[Chart, ...]
     scripts: dict[tuple[str, str, str], str]  # (case, repro, device) to source
     bisections: dict[str, list[seams.Bisection]] = field(default_factory=dict)
     timings: dict[str, list[seams.TimingFile]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def make_book(cases: Sequence[Case], rows: Sequence[Row]) -> Book:
         cases=tuple(cases),
         releases=tuple(releases(row for row in rows if row.case in known)),
         devices=tuple(dict.fromkeys(every)),
-        grids={key: Grid(members) for key, members in split.items()},
+        grids={key: Grid(split.get(key, [])) for key in found},
         statuses=found,
     )
 
@@ -81,7 +81,7 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.env.filters.update(visible=visible, one_line=one_line)
+        self.env.filters.update(visible=visible, one_line=one_line, prose=prose)
         self.env.globals.update(
             links=links, legend=legend, machine_name=self._machine_name, best_advice=front.best_advice,
             issue_name={case.id: links.short_name(case) for case in material.cases},
@@ -146,7 +146,8 @@ class Site:
         yield "index.html", self._render(
             "index.html", "", answers_text=first if apart else text, glances=front.glances(self.book),
             heads=front.glance_heads(self.book), lines=self._issue_lines(), ledger=self.material.claims,
-            machines_used=sorted({(row.machine, row.device) for row in self.material.rows}), cells=len(self.material.rows),
+            machines_used=sorted({(row.machine, row.device) for row in self.material.rows}),
+            cells=len(self.material.rows),
             attempts=sum(row.trials for row in self.material.rows), **common,
         )  # fmt: skip
         if apart:
@@ -175,8 +176,8 @@ class Site:
             claims=[claim for claim in self.material.claims if claim.case == case.id],
             bisections=self.material.bisections.get(case.id, []),
             timings=self.material.timings.get(case.id, []),
-            charts=[(n, t) for n, t in self.material.chart_titles.items() if n.startswith(f"{case.id}-")],
-            tables=[t for t, _ in self.material.tables if t.name.startswith(f"{case.id}-")],
+            charts=[chart for chart in self.material.charts if chart.case == case.id],
+            tables=[table for table, _ in self.material.tables if table.case == case.id],
         )  # fmt: skip
 
     def _evidence(self) -> Iterator[tuple[str, str]]:
@@ -212,10 +213,10 @@ class Site:
             for form, text in files.items():
                 yield f"data/{table.name}.{form}", text
             made.append((table, {form: len(text) for form, text in files.items()}))
-        for name, (svg, png) in self.material.charts.items():
-            yield f"charts/{name}.svg", svg
-            yield f"charts/{name}.png", png
+        for chart in self.material.charts:
+            yield f"charts/{chart.name}.svg", chart.svg
+            yield f"charts/{chart.name}.png", chart.png
         for found in self.material.timings.values():
             for file in found:
                 yield f"timings/{file.name}", Path(file.path).read_bytes()
-        yield "data.html", self._render("data.html", "", tables=made, charts=self.material.chart_titles)
+        yield "data.html", self._render("data.html", "", tables=made, charts=self.material.charts)

@@ -37,6 +37,7 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Scalar, ...], ...]
+    case: str | None = None
 
 
 def flat(rows: Iterable[Row], name: str = "results") -> Table:
@@ -52,9 +53,8 @@ def pivot_repros(case: Case, device: str, grid: Grid) -> Table:
     rows = tuple(
         (torch, *(_told(grid, name, None, torch) for name in names)) for torch in reversed(grid.releases)
     )
-    return Table(
-        f"{case.id}-{device}-repros", f"{case.id} on {device}: release × repro", ("torch", *names), rows
-    )
+    title = f"{case.id} on {device}: release × repro"
+    return Table(f"{case.id}-{device}-repros", title, ("torch", *names), rows, case.id)
 
 
 def pivot_workarounds(case: Case, device: str, grid: Grid) -> Table:
@@ -70,9 +70,8 @@ def pivot_workarounds(case: Case, device: str, grid: Grid) -> Table:
         for torch in reversed(grid.releases)
     )
     columns = ("torch", *(f"{work} on {repro}" for work, repro in pairs))
-    return Table(
-        f"{case.id}-{device}-workarounds", f"{case.id} on {device}: release × workaround", columns, rows
-    )
+    title = f"{case.id} on {device}: release × workaround"
+    return Table(f"{case.id}-{device}-workarounds", title, columns, rows, case.id)
 
 
 def _told(grid: Grid, repro: str, workaround: str | None, torch: str) -> str:

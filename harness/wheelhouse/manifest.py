@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -100,9 +99,7 @@ class Manifest:
         absent = [v for v in torch if all(t.torch != v for t in self.targets.values())]
         if absent:
             there = ", ".join(sorted({t.torch for t in self.targets.values()})) or "nothing"
-            raise WheelhouseError(
-                f"the wheelhouse has no torch {', '.join(absent)}", hint=f"it has {there}"
-            )
+            raise WheelhouseError(f"the wheelhouse has no torch {', '.join(absent)}", hint=f"it has {there}")
         return [target for target in self.targets.values() if target.torch in torch]
 
 
@@ -139,7 +136,7 @@ def from_json(text: str, source: str) -> Manifest:
     names = [*wheels, *(part.name for wheel in wheels.values() for part in wheel.parts)]
     for name in names:
         # Names become paths on the far host; one that leaves the folder is never ours.
-        if name != os.path.basename(name) or name in ("", ".", ".."):
+        if "/" in name or "\\" in name or name in ("", ".", ".."):
             raise WheelhouseError(f"{source} has a file name that leaves its folder: {name!r}")
     return Manifest(targets, wheels)
 

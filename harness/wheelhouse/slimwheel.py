@@ -70,6 +70,14 @@ def would_change(wheel: Path, wishes: Wishes) -> bool:
     return any(_maybe_library(name) for name in names)
 
 
+def named(wheel: Path, wishes: Wishes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The files of the wheel that the wishes drop, and those that they let keep no GPU code."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    dropped = tuple(name for name in names if wishes.drops(name))
+    return dropped, tuple(name for name in names if wishes.keeps_no_code(name))
+
+
 def _maybe_library(path: str) -> bool:
     return path.endswith(".so") or ".so." in path.rsplit("/", 1)[-1]
 
@@ -196,11 +204,7 @@ def marker_text(source: Path, wishes: Wishes, done: Slimmed) -> str:
 
 def record_path(wheel: zipfile.ZipFile) -> str:
     """The path of a wheel's RECORD. Raises WheelhouseError if there is not exactly one."""
-    found = [
-        name
-        for name in wheel.namelist()
-        if name.endswith(".dist-info/RECORD") and name.count("/") == 1
-    ]
+    found = [name for name in wheel.namelist() if name.endswith(".dist-info/RECORD") and name.count("/") == 1]
     if len(found) != 1:
         raise WheelhouseError(f"{wheel.filename} is not a valid wheel: it has {len(found)} RECORDs")
     return found[0]
