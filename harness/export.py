@@ -162,23 +162,31 @@ if __name__ == "__main__" and "WATCHED" not in os.environ:
 faulthandler.enable()
 {% endif %}
 
-import torch  # noqa: E402
+import torch
 {% for name in modules %}
-import {{ name }}  # noqa: E402
+import {{ name }}
 {% endfor %}
+{% if triton %}
+
+try:
+    from triton import __version__ as triton
+except Exception:
+    triton = None
+{% endif %}
 
 print("torch", torch.__version__, torch.version.git_version, "python", platform.python_version())
 {% if triton %}
-triton = importlib.util.find_spec("triton") and importlib.import_module("triton").__version__
 print("triton", triton, "device", {{ place }})
 {% endif %}
 
+{% if settings or exported %}
 stage = "settings"  # what torch refuses here is not the bug
+{% endif %}
 {% for line in settings %}
 {{ line }}
 {% endfor %}
 {% if exported %}
-from torch.export import export  # noqa: E402
+from torch.export import export
 
 
 def exported(fn):
@@ -388,7 +396,7 @@ class _Writer:
         backend = spec["compile"].get("backend", "inductor")
         values: dict[str, Any] = {
             "header": self._header(),
-            "reexec": repr(start) if start else "",
+            "reexec": _literal(start) if start else "",
             "environ": [(_quoted(k), _quoted(v)) for k, v in late.items()],
             "cold": spec["entry"] == "compile" and backend == "inductor",
             "chain": bool(names) or oom,
@@ -441,9 +449,7 @@ class _Writer:
         words = [f"{what} on {self.device}.", model.note, case.workarounds[work].note if work else None]
         if model.trials > 1:
             words.append(f"It comes and goes: run it {model.trials} times or more.")
-        codes = (
-            "Needs torch alone. Exit code 1: the bug shows; 0: clean; 2: another failure, or it cannot run."
-        )
+        codes = "Needs torch alone. Exits 1 where the bug shows, 0 where not, 2 on another failure."
         return _comment([case.title, case.issue or "", *_wrapped(words), codes])
 
     def _imports(self, values: dict[str, Any]) -> list[str]:
@@ -454,14 +460,12 @@ class _Writer:
             wanted |= {"faulthandler", "os", "signal", "subprocess", "tempfile"}
         if values["environ"] or values["reexec"]:
             wanted.add("os")
-        if values["triton"]:
-            wanted |= {"importlib", "importlib.util"}
         judged = [values[key] for key in ("error_is_bug", "signal_code", "timeout_code", "mismatch_code")]
         if "re.search" in " ".join([*judged, *values["code_lines"]]) or self.watch_stage:
             wanted.add("re")
         if "functools." in values["wrap"]:
             wanted.add("functools")
-        return sorted(wanted - {"importlib"} if values["triton"] else wanted)
+        return sorted(wanted)
 
     def _modules(self) -> list[str]:
         modules = {_module(path) for path in self.spec["config"]} - {"torch"}
@@ -476,7 +480,7 @@ class _Writer:
         for path, value in spec["config"].items():
             if not path.startswith(("torch._inductor.config.", "torch._dynamo.config.")):
                 lines.append(f"{path}  # an AttributeError where this torch has no such setting")
-            lines.append(f"{path} = {value!r}")
+            lines.append(f"{path} = {_literal(value)}")
         if spec["entry"] == "compile":
             lines.append(f"torch.compile(lambda: None{_arguments(spec['compile'])})")
         return lines
@@ -502,7 +506,7 @@ class _Writer:
         variables, lines = self._variables(), []
         for name, item in self.spec["inputs"].items():
             if not isinstance(item, dict):
-                made = repr(item)
+                made = _literal(item)
             elif "same_as" in item:
                 made = variables[item["same_as"]]
             else:
@@ -660,14 +664,21 @@ def _either(conditions: list[str]) -> str:
 
 
 def _any(conditions: list[str]) -> str:
-    if len(conditions) < 2:
-        return "".join(conditions)
-    return " or ".join(f"({condition})" if " and " in condition else condition for condition in conditions)
+    """Or; a long one over several lines."""
+    if len(conditions) > 1:
+        conditions = [f"({c})" if " and " in c else c for c in conditions]
+    text = " or ".join(conditions)
+    if len(text) < 90:
+        return text
+    lines = "\n        or ".join(condition.replace(" and ", "\n        and ") for condition in conditions)
+    return f"(\n        {lines}\n    )"
 
 
 def _search(patterns: Sequence[str], where: str) -> str:
-    found = [f"re.search({_raw(pattern)}, {where})" for pattern in patterns]
-    return found[0] if len(found) == 1 else f"({' or '.join(found)})"
+    if len(patterns) == 1:
+        return f"re.search({_raw(patterns[0])}, {where})"
+    lines = "".join(f"\n            {_raw(pattern)}," for pattern in patterns)
+    return f"any(re.search(words, {where}) for words in ({lines}\n        ))"
 
 
 def _raw(pattern: str) -> str:
@@ -687,7 +698,18 @@ def _set(names: Iterable[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f'"{text}"' if re.fullmatch(r"[\w.]*", text) else repr(text)
+    return f'"{text}"' if text.isprintable() and not set(text) & set('"\\') else repr(text)
+
+
+def _literal(value: Any) -> str:
+    """A value as Python, strings in double quotes."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(k)}: {_literal(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    return repr(value)
 
 
 def _tensor(item: dict[str, Any], device: str) -> str:
@@ -731,7 +753,7 @@ def _tolerance(given: dict[str, float | None]) -> str:
 
 
 def _arguments(given: dict[str, Any]) -> str:
-    return "".join(f", {name}={value!r}" for name, value in given.items() if value is not None)
+    return "".join(f", {name}={_literal(value)}" for name, value in given.items() if value is not None)
 
 
 def _module(path: str) -> str:

@@ -159,3 +159,8 @@ def print_traceback(exc: BaseException) -> None:
 def first_line(exc: BaseException) -> str:
     lines = [line for line in str(exc).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__
+
+
+def explicit_types(exc: BaseException) -> set[type]:
+    """Types of the exception and its explicit causes."""
+    return {type(link) for link, how in chain_of(exc) if how != "context"}

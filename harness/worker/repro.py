@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Dict
 
-from .failure import Mismatch, Unsupported, first_line
+from .failure import Mismatch, Unsupported, explicit_types, first_line
 from .progress import Progress
 
 Json = Dict[str, Any]
@@ -86,8 +87,15 @@ class Runner:
 
     def __init__(self, torch: Any, spec: Json, device: str) -> None:
         self.torch, self.spec, self.device = torch, spec, device
-        self.space: Json = {"torch": torch, "__name__": "repro"}
         import linecache
+        import types
+
+        # A module that can be imported again: dynamo and export of some releases (2.1, 2.6) look
+        # a function's module up by its name.
+        module = types.ModuleType("repro")
+        sys.modules["repro"] = module
+        self.space: Json = module.__dict__
+        self.space["torch"] = torch
 
         # A file of its own: inductor and dynamo read sources back, and tracebacks show them.
         path = os.path.abspath("repro.py")
@@ -217,10 +225,12 @@ def run_repro(spec: Json, progress: Progress) -> Json:
     except Unsupported:
         progress.enter("build")
         raise
-    except Exception:
-        if refused is None:
+    except Exception as exc:
+        # The same kind of exception, somewhere in the chain: anything else is a failure of its own.
+        if refused is None or type(refused) not in explicit_types(exc):
             raise
-        return {"phase": "compare", "reason": "both raised; eager: %s" % first_line(refused)}
+        both = "both raised; eager: %s; compiled: %s" % (first_line(refused), first_line(exc))
+        return {"phase": "compare", "reason": both}
     progress.enter("compare")
     output = compare.describe(torch, actual)
     seen = {"output": output}

@@ -101,6 +101,9 @@ class Tensor:
     def is_floating_point(self):
         return self.dtype.is_floating_point
 
+    def is_complex(self):
+        return False
+
     def is_contiguous(self, memory_format=None):
         return self._stride == _row_major(self.shape)
 
@@ -185,6 +188,31 @@ class Tensor:
         if len(self._values) == 1:
             return other._like((operation(self._values[0], v) for v in other._values), dtype)
         raise RuntimeError("The size of tensor a must match the size of tensor b")
+
+    def reshape(self, *sizes):
+        return Tensor(self._values, _shape(sizes), self.dtype)
+
+    view = reshape
+
+    def copy_(self, other):
+        self._values = list(other._values)
+        return self
+
+    def backward(self):
+        return None
+
+    def __getitem__(self, mask):
+        chosen = [value for value, kept in zip(self._values, mask._values) if kept]  # noqa: B905
+        return Tensor(chosen, (len(chosen),), self.dtype)
+
+    def __invert__(self):
+        return self._like([not value for value in self._values])
+
+    def __int__(self):
+        return builtins.int(self.item())
+
+    def __format__(self, spec):
+        return format(self.item() if spec else repr(self), spec)
 
     def __neg__(self):
         return self * -1
@@ -314,6 +342,12 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False):
     return Tensor(values, shape, kind, requires_grad=requires_grad)
 
 
+def randint(low, high, size, *, dtype=None, device=None):
+    _place(device)
+    source = _random or manual_seed(0)
+    return Tensor([source.randrange(low, high) for _ in range(math.prod(size))], size, dtype or int64)
+
+
 def is_tensor(value):
     return isinstance(value, Tensor)
 
@@ -324,6 +358,19 @@ def isnan(value):
 
 def equal(left, right):
     return left.shape == right.shape and left._values == right._values
+
+
+def isfinite(value):
+    return value._like([math.isfinite(v) for v in value._values], bool)
+
+
+def isclose(left, right, rtol=1e-05, atol=1e-08, equal_nan=False):
+    def near(a, b):
+        if a != a or b != b:
+            return equal_nan and a != a and b != b
+        return a == b or abs(a - b) <= atol + rtol * abs(b)
+
+    return left._like(map(near, left._values, right._values), bool)
 
 
 def allclose(left, right, rtol=1e-05, atol=1e-08, equal_nan=False):
