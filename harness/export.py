@@ -262,6 +262,8 @@ def call(compile):
         output = {{ calling }}
     except SystemExit as error:
         judge(SystemExit, error, error.__traceback__)
+{% elif short %}
+    {{ "return facts(\"output\", %s)" % calling if compares or raises else calling }}
 {% else %}
     output = {{ calling }}
 {% endif %}
@@ -279,7 +281,7 @@ def call(compile):
     {{ line }}
 {% endfor %}
     return seen
-{% elif compares or raises %}
+{% elif (compares or raises) and not short %}
     return facts("output", output)
 {% endif %}
 
@@ -326,7 +328,7 @@ if __name__ == "__main__":
             continue
         rtol, atol = {{ tolerance }}
         if not one.is_floating_point() and not one.is_complex():
-            rtol, atol = 0, 0
+            rtol, atol = 0, 0  # exactly
         wide = torch.float64 if one.is_floating_point() else one.dtype
         one, two = one.to(wide), two.to(wide)
         off = ~torch.isclose(two, one, rtol=rtol, atol=atol, equal_nan=True)
@@ -341,8 +343,8 @@ if __name__ == "__main__":
     ]
 {% endif %}
 {% if compares %}
-    if found:
-        reason = "; ".join(found[:4])
+    reason = "; ".join(found[:4])
+    if reason:
         finish({{ mismatch_code }}, reason)
 {% endif %}
     finish(0, "{{ clean }}")
@@ -394,6 +396,9 @@ class _Writer:
         start = {k: v for k, v in spec["env"].items() if _AT_START.match(k)}
         gradients = self._wanting() if self.body != "run" else []
         backend = spec["compile"].get("backend", "inductor")
+        guard_exit = "exit" in spec["model"].lower() or "SystemExit" in error_is_bug
+        around = self._around(gradients) if "values" in compares else []
+        place = "torch.cuda.is_available() and torch.cuda.get_device_name()"
         values: dict[str, Any] = {
             "header": self._header(),
             "reexec": _literal(start) if start else "",
@@ -412,7 +417,7 @@ class _Writer:
             "signal_code": self._signal_code(),
             "code_lines": self._code_lines(),
             "triton": spec["entry"] != "eager",
-            "place": "torch.cuda.get_device_name()" if self.device == "cuda" else f'"{self.device}"',
+            "place": place if self.device == "cuda" else f'"{self.device}"',
             "modules": self._modules(),
             "settings": self._settings(),
             "exported": spec["entry"] == "export",
@@ -428,9 +433,10 @@ class _Writer:
             "compares": compares,
             "raises": raises,
             "scalar": self._scalar(compares),
-            "around": self._around(gradients) if "values" in compares else [],
+            "around": around,
+            "short": not (around or gradients or guard_exit or self.device == "cuda"),
             "tolerance": _tolerance(spec["tolerance"]),
-            "guard_exit": "exit" in spec["model"].lower() or "SystemExit" in error_is_bug,
+            "guard_exit": guard_exit,
             "once": once,
             "entry": spec["entry"],
             "wrap": self._wrap(),
@@ -569,20 +575,20 @@ class _Writer:
                 parts.append(f"names & {_set(signature.exception)}")
             if signature.message:
                 parts.append(_search(signature.message, "text"))
-            found.append(" and ".join(parts))
+            found.append(parts)
         return _any(found)
 
-    def _mismatch_conditions(self, signatures: Sequence[Signature]) -> list[str]:
+    def _mismatch_conditions(self, signatures: Sequence[Signature]) -> list[list[str]]:
         found = []
         for signature in signatures:
             phases = signature.phase
             if signature.exception or signature.signal or signature.exit_code:
                 continue
             if phases is None or Phase.COMPARE in phases:
-                found.append(_search(signature.message, "reason") if signature.message else "True")
+                found.append([_search(signature.message, "reason")] if signature.message else [])
         return found
 
-    def _crash_conditions(self, kind: Kind) -> list[str]:
+    def _crash_conditions(self, kind: Kind) -> list[list[str]]:
         found = []
         for signature in self.signatures:
             if kind not in signature.kind or signature.exception or signature.exit_code:
@@ -598,7 +604,7 @@ class _Writer:
                 parts.append(f"name in {_set(signature.signal)}")
             if signature.message:
                 parts.append(_search(signature.message, "text"))
-            found.append(" and ".join(parts) or "True")
+            found.append(parts)
         return found
 
     def _signal_code(self) -> str:
@@ -656,22 +662,24 @@ def _names_expression(signatures: Iterable[Signature]) -> str:
     return plain + ' | {type(link).__module__ + "." + type(link).__qualname__ for link in chain(error)}'
 
 
-def _either(conditions: list[str]) -> str:
+def _either(conditions: list[list[str]]) -> str:
     """Exit code as Python: 1 where a condition holds."""
     if not conditions:
         return "2"
-    return "1" if "True" in conditions else f"1 if {_any(conditions)} else 2"
+    return "1" if [] in conditions else f"1 if {_any(conditions)} else 2"
 
 
-def _any(conditions: list[str]) -> str:
-    """Or; a long one over several lines."""
-    if len(conditions) > 1:
-        conditions = [f"({c})" if " and " in c else c for c in conditions]
-    text = " or ".join(conditions)
-    if len(text) < 90:
-        return text
-    lines = "\n        or ".join(condition.replace(" and ", "\n        and ") for condition in conditions)
-    return f"(\n        {lines}\n    )"
+def _any(conditions: list[list[str]]) -> str:
+    """Any of the conditions, each a list of what must hold together; a long one over several lines."""
+
+    def written(join: str) -> str:
+        parts = [f"{join}and ".join(together) for together in conditions]
+        if len(parts) > 1:
+            parts = [f"({part})" if " and " in part else part for part in parts]
+        return f"{join}or ".join(parts)
+
+    text = written(" ")
+    return text if len(text) < 90 and "\n" not in text else f"(\n        {written(chr(10) + ' ' * 8)}\n    )"
 
 
 def _search(patterns: Sequence[str], where: str) -> str:
@@ -741,15 +749,14 @@ def _tensor(item: dict[str, Any], device: str) -> str:
 
 
 def _tolerance(given: dict[str, float | None]) -> str:
-    rtol, atol = given.get("rtol"), given.get("atol")
-    if rtol is not None and atol is not None:
-        return f"{rtol!r}, {atol!r}"
-    table = {
-        name: (rtol if rtol is not None else r, atol if atol is not None else a)
-        for name, (r, a) in TOLERANCES.items()
-    }
-    rest = (rtol if rtol is not None else 0.2, atol if atol is not None else 0.2)
-    return f"{table!r}.get(str(a.dtype)[6:], {rest!r})".replace("'", '"')
+    def pair(rtol: float, atol: float) -> str:
+        mine = given.get("rtol"), given.get("atol")
+        return f"{rtol if mine[0] is None else mine[0]!r}, {atol if mine[1] is None else mine[1]!r}"
+
+    if None not in (given.get("rtol"), given.get("atol")):
+        return pair(0, 0)
+    lines = "".join(f'\n            "{name}": ({pair(*both)}),' for name, both in TOLERANCES.items())
+    return f"{{{lines}\n        }}.get(str(one.dtype)[6:], ({pair(0.2, 0.2)}))"
 
 
 def _arguments(given: dict[str, Any]) -> str:

@@ -29,8 +29,8 @@ COLUMNS = (
     "device_median_s", "device_q1_s", "device_q3_s", "device_speedup", "device_speedup_low",
     "device_speedup_high", "device_difference", "device_vs", "device_vs_low", "device_vs_high",
     "device_vs_difference", "host_median_s",
-    "flops_per_s", "bytes_per_s", "limit_flops_per_s", "limit_bytes_per_s", "bound", "share",
-    "rel_error", "error_limit", "graphs", "noise_low", "noise_high", "load", "threads", "tf32",
+    "flops", "bytes", "flops_per_s", "bytes_per_s", "limit_flops_per_s", "limit_bytes_per_s", "bound",
+    "share", "rel_error", "error_limit", "graphs", "noise_low", "noise_high", "load", "threads", "tf32",
     "inputs_cold", "recorded",
 )  # fmt: skip
 
@@ -78,6 +78,14 @@ def timing_frame(root: Path | TimingStore) -> pd.DataFrame:
     return frame(store.documents())
 
 
+def rows_of(table: pd.DataFrame) -> list[Json]:
+    """The table's rows with None for what is not there, for JSON."""
+    return [
+        {str(key): None if pd.isna(value) else value for key, value in row.items()}
+        for row in table.to_dict("records")
+    ]
+
+
 def frame(documents: Iterable[TimingDocument]) -> pd.DataFrame:
     """The table of ``documents``."""
     rows = [row for document in documents for cell in document.cells for row in _rows(document, cell)]
@@ -89,6 +97,7 @@ def _rows(document: TimingDocument, cell: Json) -> Iterable[Json]:
     common: Json = {
         "case": document.case, "timing": cell["timing"], "size": cell["size"],
         "dims": " ".join(f"{key}={value}" for key, value in cell["dims"].items()), "dtype": cell["dtype"],
+        "flops": cell.get("flops"), "bytes": cell.get("bytes"),
         "torch": target.get("torch"), "build": target.get("build"), "device": target.get("device"),
         "machine": document.machine_id, "recorded": cell.get("recorded"),
         "load": conditions.get("load_before"), "threads": conditions.get("threads"),

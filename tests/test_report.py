@@ -7,6 +7,7 @@ import io
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,13 +20,12 @@ from syntheticstore import HOSTILE, MACHINES, RELEASES, Plan, case, document, fi
 from harness.case import Case, Claim, Expectation
 from harness.errors import UsageError
 from harness.judge import COLUMNS, Row
-from harness.report import charts, feed, tables
+from harness.report import charts, feed, seams, tables
 from harness.report.claims import ClaimResult, judge_claim, ledger
-from harness.report.expectations import annotations, check_expectations, junit
+from harness.report.expectations import check_expectations, github_annotations, junit
 from harness.report.grid import Grid, combine, minors, settle
 from harness.report.hostile import one_line, prose, visible
 from harness.report.publish import MARKER, digests_of, publish
-from harness.report.seams import bisections
 from harness.report.status import Status, bug_groups, statuses
 from harness.store import Store
 
@@ -39,7 +39,8 @@ def row(torch: str = "2.9.0", verdict: str = "bug", **given: Any) -> Row:
     """A row of the synthetic case; a repro's unless a workaround is given."""
     values: dict[str, Any] = {
         "case": "synthetic-0", "repro": "trigger-0", "workaround": None, "torch": torch,
-        "build": f"{torch}+cpu", "git_version": "a" * 40, "python": "3.11.9", "device": "cpu", "machine": "one", "kind": "error",
+        "build": f"{torch}+cpu", "git_version": "a" * 40, "python": "3.11.9", "device": "cpu",
+        "machine": "one", "kind": "error",
         "phase": "run", "exception": "RuntimeError", "message": "made-up failure", "verdict": verdict,
         "trials": 1, "hits": int(verdict in ("bug", "fails")), "duration_s": 1.5, "role": "trigger",
         "channel": "pypi", "release_date": None, "target": f"torch-{torch}-pypi-py3.11-cpu",
@@ -184,7 +185,7 @@ class TestExpectations:
         tree = ElementTree.fromstring(junit(results).encode("utf-8"))
         assert tree.attrib["failures"] == "1"
         assert len(tree.findall(".//failure")) == 1
-        lines = annotations(results, {"synthetic-0": "cases/a,b.yaml"}).splitlines()
+        lines = github_annotations(results, {"synthetic-0": "cases/a,b.yaml"}).splitlines()
         assert len(lines) == 1
         assert lines[0].startswith("::error file=cases/a%2Cb.yaml,title=synthetic-0%3A ")
 
@@ -333,6 +334,14 @@ class TestCharts:
         assert charts.draw(sheets, lambda sheet: {c.name: c for c in kept}.get(sheet.name)) == kept
 
 
+@pytest.fixture(scope="module", autouse=True)
+def simple_exports() -> Iterator[None]:
+    """What an exported script holds is not the report's matter."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(seams, "exporter", lambda: lambda cell, device: f"# {cell.label} {device}\n")
+        yield
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("publish")
@@ -459,7 +468,7 @@ def test_bisect_reports_are_read_and_broken_ones_named(tmp_path: Path) -> None:
     }  # fmt: skip
     (tmp_path / "good.json").write_text(json.dumps(report))
     (tmp_path / "bad.json").write_text("{")
-    found, problems = bisections(tmp_path)
+    found, problems = seams.bisections(tmp_path)
     [one] = found["synthetic-0"]
     assert (one.answer, one.before, one.confidence) == ("It was fixed.", "2.9.0", 0.97)
     assert (one.before_commit, one.after_commit) == ("a" * 40, None)

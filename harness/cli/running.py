@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +36,7 @@ from harness.cli.options import (
     sources_for,
 )
 from harness.env import DEFAULT_BUDGET, Environments, default_home
+from harness.errors import UsageError
 from harness.live import LiveWatcher, PlainWatcher, printable
 from harness.matrix import Matrix, Options, Summary
 from harness.run import DEFAULT_TIMEOUT_S, Server
@@ -154,6 +157,44 @@ def run(
                                 out.print("    " + printable(line, 300), markup=False)
         finally:
             server.close()
+
+
+@app.command()
+def plan(
+    cases: Cases = None,
+    torch: Torch = "minors",
+    device: DeviceOption = "cpu",
+    channel: Channel = "pypi",
+    python: Python = None,
+    trials: Trials = 1,
+    format_: Annotated[str, typer.Option("--format", help="table, json or github.")] = "table",
+    jobs: Annotated[int, typer.Option("--shards", min=1, max=256, help="Jobs of the github format.")] = 4,
+    offline: Offline = False,
+    cases_dir: CasesDir = Path("cases"),
+    results: ResultsDir = Path("results"),
+) -> None:
+    """What harness matrix would run: cells on record and missing; shards for a CI."""
+    from harness.plan import plan as planned_for
+    from harness.plan import shards
+
+    if format_ not in ("table", "json", "github"):
+        raise UsageError(f"no format is named {format_!r}", "known: table, json, github")
+    chosen = corpus(cases_dir, cases)
+    sources = sources_for(torch, channel, python, None, chosen, offline)
+    environments = Environments(default_home(), offline=offline)
+    store = Store(results / "records")
+    planned = planned_for(chosen, sources, parse_devices(device), store, environments, Options(trials=trials))
+    if format_ == "json":
+        sys.stdout.write(json.dumps([asdict(p) for p in planned], indent=1) + "\n")
+    elif format_ == "github":
+        sys.stdout.write(json.dumps(shards(planned, jobs)) + "\n")
+    else:
+        for item in planned:
+            out.print(
+                f"{item.torch:<12} {item.device:<5} {item.recorded:>4} on record {item.missing:>4} missing",
+                markup=False,
+            )
+    say_problems(store)
 
 
 @app.command()

@@ -67,8 +67,11 @@ def publish(
     reports, problems = seams.bisections(results_dir / "bisect")
     problems = [*store.problems, *problems, *_strangers(documents, cases)]
     state = feed.state(cases, rows, [s for found in book.statuses.values() for s in found])
-    changes = feed.changes(old, state)
-    entries = feed.keep(changes, feed.remembered(old))
+    try:
+        changes, remembered = feed.changes(old, state), feed.remembered(old)
+    except (KeyError, TypeError, AttributeError):  # the file beside the site is not what we wrote
+        changes, remembered = feed.changes(None, state), []
+    entries = feed.keep(changes, remembered)
     material = site.Material(
         book=book, cases=tuple(cases), rows=tuple(rows), documents=tuple(documents), rows_of=rows_of,
         claims=tuple(ledger), tables=tuple(formed),
@@ -255,8 +258,6 @@ def _read_state(file: Path) -> feed.State | None:
         value = json.loads(file.read_bytes())
         if value.get("schema") != feed.SCHEMA or not isinstance(value.get("cases"), dict):
             return None
-        feed.changes(value, {"cases": {}})
-        feed.remembered(value)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return dict(value)

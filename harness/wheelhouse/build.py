@@ -248,7 +248,7 @@ class _Maker:
         )
 
     def _cut(self, wheel: Path, digest: str) -> Iterator[Part]:
-        stem = re.sub(r"[^\w.]", "_", f"{self.pin.project}-{self.pin.version}")
+        stem = re.sub(r"[^\w.-]", "_", f"{self.pin.project}-{self.pin.version}")
         waiting = bytearray()
         number = 0
         for piece in _xz(wheel, self.preset):
