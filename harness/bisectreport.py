@@ -192,7 +192,7 @@ def as_json(finding: Finding, repeat: str) -> dict[str, Any]:
         "answer": headline(finding),
         "before": before,
         "after": after,
-        "last_without": before if plan.find == "introduced" else after,
+        "last_without": before if plan.find == "introduced" else None,
         "first_with": after if plan.find == "introduced" else None,
         "last_with": before if plan.find == "fixed" else None,
         "first_without": after if plan.find == "fixed" else None,

@@ -13,6 +13,7 @@ from harness.case import (
     Claim,
     CompileArgs,
     Expectation,
+    Input,
     Repro,
     SameInput,
     TensorInput,
@@ -113,9 +114,24 @@ def _check_names(case: Case, source: YamlSource) -> None:
         if item.workaround is not None:
             known(item.workaround, case.workarounds, "workaround", (*at, "workaround"))
     for name, model in case.repros.items():
-        for key, value in model.inputs.items():
-            if isinstance(value, SameInput):
-                known(value.same_as, model.inputs, "input", ("repros", name, "inputs", key))
+        _check_same(source, model.inputs, ("repros", name, "inputs"), model.inputs)
+    for name, work in case.workarounds.items():
+        for repro in case.targets_of(name):
+            merged = {**case.repros[repro].inputs, **work.inputs}
+            _check_same(source, merged, ("workarounds", name, "inputs"), work.inputs)
+
+
+def _check_same(
+    source: YamlSource, inputs: dict[str, Input], at: tuple[str | int, ...], own: dict[str, Input]
+) -> None:
+    """``same_as`` names an input that is made before it."""
+    made: list[str] = []
+    for key, value in inputs.items():
+        if isinstance(value, SameInput) and value.same_as not in made:
+            where = "stands below it" if value.same_as in inputs else "does not exist"
+            hint = "it can name: " + ", ".join(made) if made else "write the input that it names above it"
+            raise source.error(f"same_as: {value.same_as!r} {where}", (*at, key) if key in own else at, hint)
+        made.append(key)
 
 
 def _check_scripts(case: Case, source: YamlSource, folder: Path) -> None:
@@ -123,18 +139,29 @@ def _check_scripts(case: Case, source: YamlSource, folder: Path) -> None:
         if repro.script is None:
             continue
         path = ("repros", name, "script")
-        target = (folder / repro.script).resolve()
-        if not target.is_relative_to(folder.resolve()):
+        try:
+            target = (folder / repro.script).resolve()
+            inside, there = target.is_relative_to(folder.resolve()), target.is_file()
+        except (OSError, ValueError, RuntimeError) as exc:  # too long, a NUL, a loop of links
+            raise source.error("is no name of a file", path) from exc
+        if not inside:
             raise source.error("must lie in the folder of the case file", path)
-        if not target.is_file():
+        if not there:
             raise source.error(f"no such file: {repro.script}", path)
 
 
 def _explain(source: YamlSource, exc: ValidationError) -> CaseError:
     """The first complaint as one sentence about a key that stands in the file."""
     issues = exc.errors(include_url=False, include_input=True)
-    # A union reports one complaint a member; the deepest is about the member that was meant.
-    issue = max(issues, key=lambda item: (item["type"] != "missing", len(item["loc"])))
+    # A union reports complaints for each member. A mapping was not meant to be a number, nor a member
+    # that misses keys, where another misses none; of the rest the deepest is about what was meant.
+    mappings = [
+        i for i in issues if isinstance(i["input"], dict) and i["type"].endswith(("_type", "_required"))
+    ]
+    issues = [item for item in issues if item not in mappings] or issues
+    absent = [item["loc"][:-1] for item in issues if item["type"] == "missing"]
+    meant = [item for item in issues if not any(item["loc"][: len(loc)] == loc for loc in absent)]
+    issue = max(meant or issues, key=lambda item: (item["type"] != "missing", len(item["loc"])))
     path = _real_path(source.data, issue["loc"])
     kind, message = issue["type"], issue["msg"]
     hint = None

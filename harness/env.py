@@ -24,8 +24,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
+from harness.disk import GONE, disk_usage, linked, remove
 from harness.errors import SetupError
 from harness.release import index_url
 from harness.target import Source, slug, wanted_pythons
@@ -98,13 +99,31 @@ class Environments:
         name, python = self.identify(source)
         use = (self.home.path / "locks" / f"{name}.use").open("a")
         try:
-            with self.home.lock(name):
+            with self._held(name):
                 fcntl.flock(use, fcntl.LOCK_SH)
                 env = self._open(name) or self._make(name, python, source)
                 os.utime(self.home.envs / name / MARKER)
             yield env
         finally:
             use.close()
+
+    @contextlib.contextmanager
+    def _held(self, name: str) -> Iterator[None]:
+        """The lock of ``name``; another process may be installing for minutes, a stop ends the wait."""
+        lock = self.home.lock(name)
+        try:
+            lock.acquire(cancel_check=lambda: self.uv.stopping)
+        except Timeout as exc:
+            raise SetupError("the run is being stopped") from exc
+        try:
+            yield
+        except OSError as exc:
+            raise SetupError(
+                f"the environment {name} cannot be made: {exc.strerror or exc}",
+                "make room or mend the permissions below HARNESS_HOME, and run again",
+            ) from exc
+        finally:
+            lock.release()
 
     def identify(self, source: Source) -> tuple[str, Path]:
         """Id and base interpreter of the environment for ``source``.
@@ -148,18 +167,21 @@ class Environments:
             facts = json.loads((folder / MARKER).read_text())
         except (OSError, ValueError):
             return None
-        return Environment(name, folder / "bin" / "python", folder, facts)
+        python = folder / "bin" / "python"
+        if not isinstance(facts, dict) or not python.exists():  # its base may have been removed
+            return None
+        return Environment(name, python, folder, facts)
 
     def _make(self, name: str, python: Path, source: Source) -> Environment:
         folder = self.home.envs / name
-        _remove(folder)
+        remove(folder)
         self.make_room(_estimate(source))
         started = time.monotonic()
         try:
             self.uv.venv(folder, python)
             note = self._install(folder / "bin" / "python", source)
         except UvFailure as exc:
-            _remove(folder)
+            remove(folder)
             raise SetupError(str(exc)) from exc
         facts = self._probe(folder / "bin" / "python", source)
         facts["packages"] = self.uv.freeze(folder / "bin" / "python")
@@ -265,13 +287,15 @@ class Environments:
         return sorted((f for f in self.home.envs.iterdir() if f.is_dir()), key=used)
 
     def _evict(self, folder: Path) -> bool:
-        """Remove an environment that nobody uses."""
+        """Remove an environment that nobody uses, and no folder that the harness did not make."""
+        if not _ours(folder):
+            return False
         with (self.home.path / "locks" / f"{folder.name}.use").open("a") as use:
             try:
                 fcntl.flock(use, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 return False
-            _remove(folder)
+            remove(folder)
             return True
 
     def _trim_cache(self, need: int) -> None:
@@ -285,7 +309,7 @@ class Environments:
         for entry in sorted(entries, key=lambda e: e.stat().st_mtime):
             if self.usage() + need <= self.budget and self._free() >= need:
                 return
-            if not _linked(entry):
+            if not linked(entry):
                 shutil.rmtree(entry, ignore_errors=True)
 
     def usage(self) -> int:
@@ -356,46 +380,8 @@ def _slimmed(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def _linked(entry: Path) -> bool:
-    for folder, _, files in os.walk(entry):
-        for name in files:
-            try:
-                if (Path(folder) / name).lstat().st_nlink > 1:
-                    return True
-            except OSError:
-                continue
-    return False
-
-
-def _remove(folder: Path) -> None:
-    """Remove a half-made or unused environment: renamed first, so that no half of it is found."""
-    if not folder.exists():
-        return
-    doomed = folder.with_name(f".{folder.name}.{os.getpid()}.gone")
-    folder.rename(doomed)
-    shutil.rmtree(doomed, ignore_errors=True)
-
-
-def disk_usage(*folders: Path) -> int:
-    """Bytes on disk, hard links counted once."""
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    stack = [str(folder) for folder in folders]
-    while stack:
-        try:
-            with os.scandir(stack.pop()) as entries:
-                for entry in entries:
-                    try:
-                        info = entry.stat(follow_symlinks=False)
-                    except OSError:
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
-                    elif info.st_nlink == 1:
-                        total += info.st_blocks * 512
-                    elif (info.st_dev, info.st_ino) not in seen:
-                        seen.add((info.st_dev, info.st_ino))
-                        total += info.st_blocks * 512
-        except OSError:
-            continue
-    return total
+def _ours(folder: Path) -> bool:
+    """Whether the harness made ``folder``: ready, half made by uv, or half removed."""
+    if folder.is_symlink():
+        return False
+    return folder.name.endswith(GONE) or any((folder / f).exists() for f in (MARKER, "pyvenv.cfg"))

@@ -40,7 +40,7 @@ _STAGES = {
     Phase.COMPARE: "compare",
 }
 _HELPERS = ("stage", "finish", "chain", "compiling", "out_of_memory", "judge", "watch", "exported", "export",
-            "facts", "leaves", "call", "expected", "actual", "found", "reason", "refusal", "cache", "triton",
+            "facts", "leaves", "call", "expected", "actual", "found", "reason", "refused", "cache", "triton",
             "what", "one", "two", "off", "most", "wide", "rtol", "atol")  # fmt: skip
 
 _TEMPLATE = '''\
@@ -71,12 +71,12 @@ def finish(code, line):
 
 
 {% if chain %}
-def chain(error):
+def chain(error{{ ", handled=True" if raises else "" }}):
     """The exception and what it came from: torch wraps the real one."""
     for _ in range(16):
         yield error
-        context = None if error.__suppress_context__ else error.__context__
-        error = getattr(error, "inner_exception", None) or error.__cause__ or context
+        context = {{ "handled and " if raises else "" }}not error.__suppress_context__ and error.__context__
+        error = getattr(error, "inner_exception", None) or error.__cause__ or context or None
         if error is None:
             return
 
@@ -112,6 +112,9 @@ def judge(kind, error, trace):
     """Whatever is raised ends here."""
     text = "".join(traceback.format_exception(kind, error, trace))
     sys.stderr.write(text)
+{% if anchored %}
+    text = "".join(traceback.format_exception_only(kind, error)) + text
+{% endif %}
 {% if names %}
     names = {{ names }}
 {% endif %}
@@ -150,6 +153,9 @@ def watch():
         finish({{ timeout_code }}, "did not end within {{ timeout }} s")
     if code < 0:
         name = signal.Signals(-code).name
+{% if "text" in signal_code %}
+        text = "killed by %s\n%s" % (name, text)
+{% endif %}
         finish({{ signal_code }}, "killed by " + name)
 {% for line in code_lines %}
     {{ line }}
@@ -263,7 +269,7 @@ def call(compile):
     except SystemExit as error:
         judge(SystemExit, error, error.__traceback__)
 {% elif short %}
-    {{ "return facts(\"output\", %s)" % calling if compares or raises else calling }}
+    {{ short }}
 {% else %}
     output = {{ calling }}
 {% endif %}
@@ -289,11 +295,11 @@ def call(compile):
 if __name__ == "__main__":
     {{ enter("eager") }}
 {% if raises %}
-    refusal = None
+    refused = None
     try:
         expected = call(lambda fn, **_: fn)
     except Exception as error:
-        refusal = ("%s: %s" % (type(error).__name__, error)).splitlines()[0]
+        refused = error
 {% elif once %}
     call(lambda fn, **_: fn)
 {% else %}
@@ -305,17 +311,18 @@ if __name__ == "__main__":
 {% if raises %}
     try:
         actual = call({{ wrap }})
-    except Exception:
-        if refusal is None:
+    except Exception as error:
+        if refused is None or type(refused) not in map(type, chain(error, handled=False)):
             raise
-        finish(0, "both raise; eager: " + refusal)
+        finish(0, "eager and compiled raise the same: " + type(refused).__name__)
 {% elif not once %}
     actual = call({{ wrap }})
 {% endif %}
     {{ enter("compare") }}
 {% if raises %}
-    if refusal is not None:
-        reason = "eager raised %s; compiled returned %s" % (refusal, actual)
+    if refused is not None:
+        said = ("%s: %s" % (type(refused).__name__, refused)).splitlines()[0]
+        reason = "eager raised %s; compiled returned %s" % (said, actual)
         finish({{ mismatch_code }}, reason)
 {% endif %}
 {% if "values" in compares %}
@@ -398,16 +405,18 @@ class _Writer:
         backend = spec["compile"].get("backend", "inductor")
         guard_exit = "exit" in spec["model"].lower() or "SystemExit" in error_is_bug
         around = self._around(gradients) if "values" in compares else []
+        short = f'return facts("output", {self._calling()})' if compares or raises else self._calling()
         place = "torch.cuda.is_available() and torch.cuda.get_device_name()"
         values: dict[str, Any] = {
             "header": self._header(),
             "reexec": _literal(start) if start else "",
             "environ": [(_quoted(k), _quoted(v)) for k, v in late.items()],
             "cold": spec["entry"] == "compile" and backend == "inductor",
-            "chain": bool(names) or oom,
+            "chain": bool(names) or oom or raises,
             "compiling": compiling,
             "out_of_memory": oom,
             "names": names,
+            "anchored": "text)" in error_is_bug and _anchored(self.signatures),
             "error_is_bug": error_is_bug,
             "watch": self.watched,
             "watch_stage": self.watch_stage,
@@ -434,7 +443,7 @@ class _Writer:
             "raises": raises,
             "scalar": self._scalar(compares),
             "around": around,
-            "short": not (around or gradients or guard_exit or self.device == "cuda"),
+            "short": "" if around or gradients or guard_exit or self.device == "cuda" else short,
             "tolerance": _tolerance(spec["tolerance"]),
             "guard_exit": guard_exit,
             "once": once,
@@ -652,6 +661,11 @@ def _compiler_places() -> dict[str, str]:
         "compiler_calls": written(COMPILER_CALLS),
         "crash_files": "_dynamo/convert_frame|_inductor/compile_fx|_dynamo/output_graph",
     }
+
+
+def _anchored(signatures: Iterable[Signature]) -> bool:
+    """Whether a pattern asks for the start of the text, which for the harness is the exception."""
+    return any("^" in message or r"\A" in message for s in signatures for message in s.message or ())
 
 
 def _names_expression(signatures: Iterable[Signature]) -> str:

@@ -34,7 +34,7 @@ _NOT_EVIDENCE = {Kind.SETUP, Kind.SKIPPED}
 
 @dataclass(frozen=True)
 class Options:
-    """How to run. ``trials`` is a lower bound on attempts a cell."""
+    """How to run. ``trials`` is a lower bound on attempts at a trigger."""
 
     jobs: int = 2
     trials: int = 1
@@ -68,8 +68,9 @@ class Summary:
 
 
 def wanted_trials(cell: Cell, options: Options) -> int:
-    """Attempts a cell: what its repro asks for, at least what the user asks for."""
-    return max(cell.model.trials, options.trials)
+    """Attempts a cell: what its repro asks for; of triggers at least what the user asks for."""
+    trigger = cell.model.role == "trigger" and cell.workaround is None
+    return max(cell.model.trials, options.trials if trigger else 1)
 
 
 def is_covered(record: CellRecord | None, trials: int) -> bool:

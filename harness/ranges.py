@@ -35,6 +35,8 @@ class ReleaseRange:
             UsageError: it is no range, or its ends are the wrong way round.
         """
         text = text.strip()
+        if len(text) > 500:
+            raise UsageError(f"{text[:40]!r}... is too long for a range of releases", HINT)
         if "," in text:
             parts = tuple(ReleaseRange.parse(part) for part in text.split(",") if part.strip())
             if not parts:

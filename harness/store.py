@@ -244,6 +244,9 @@ def _write(file: Path, document: Document) -> None:
             for cell in document.cells
         ],
     }
+    # Writers exclude each other, so any other part is of one that was killed.
+    for stale in file.parent.glob(f".{file.name}.*.part"):
+        stale.unlink(missing_ok=True)
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         with part.open("w") as stream:

@@ -6,36 +6,30 @@ run one after another, never beside each other. What is on record is not run aga
 
 from __future__ import annotations
 
-import hashlib
-import itertools
-import json
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.case import Case, TensorInput, Timing
+from filelock import FileLock, Timeout
+
+from harness.case import Case
 from harness.env import Environment, Environments
 from harness.errors import SetupError, UsageError
-from harness.formula import evaluate
 from harness.machine import describe_machine
 from harness.outcome import Outcome
 from harness.run import Interrupted, Request, Server, shorten
 from harness.store import target_facts
 from harness.target import Source, Target
 from harness.timingframe import timing_frame
+from harness.timingplan import TimingCell, plan
 from harness.timingstore import Json, TimingStore
 from harness.worker.timing import MARK
 
-ITEM_BYTES = {
-    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "complex64": 8, "complex128": 16,
-    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
-    "float8_e4m3fn": 1, "float8_e5m2": 1,
-}  # fmt: skip
 RESTARTS = 3  # how many variants of one cell may end the process before the cell is given up
 QUICK_DEADLINE_S = 75.0
 
@@ -72,33 +66,6 @@ class TimingOptions:
         return {key: getattr(self, key) for key in ("budget_s", "batch_s", "rounds_min", "rounds_max")}
 
 
-@dataclass(frozen=True)
-class TimingCell:
-    """One timing of a case at one size and dtype; ``spec`` is what the worker gets, less the device."""
-
-    case: str
-    timing: str
-    size: str
-    dims: dict[str, int]
-    dtype: str
-    spec: Json
-    flops: float | None
-    bytes: float | None
-
-    @property
-    def name(self) -> str:
-        """``timing/size/dtype``."""
-        return f"{self.timing}/{self.size}/{self.dtype}"
-
-    @property
-    def digest(self) -> str:
-        """SHA-256, first 16 hex digits, of what runs."""
-        spec = dict(self.spec)
-        spec["variants"] = [{k: v for k, v in item.items() if k != "against"} for item in spec["variants"]]
-        text = json.dumps(spec, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 class TimingWatcher(Protocol):
     """Told of everything that happens."""
 
@@ -121,84 +88,14 @@ class Summary:
     skipped: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
-
-def plan(case: Case, only: Sequence[str] = ()) -> list[TimingCell]:
-    """The cells of a case, the most telling first: timings in turn, the ends of each list of sizes
-    before its middle, so that what a deadline leaves still spans the range.
-
-    Raises:
-        UsageError: a formula or a shape that has no value, a variant that is not there.
-    """
-    lists = [_cells(case, name, timing) for name, timing in case.timings.items()]
-    lists = [[c for c in cells if not only or any(fnmatchcase(c.name, p) for p in only)] for cells in lists]
-    places = [
-        ((index + 0.5) / len(cells), number, cell)
-        for number, cells in enumerate(lists)
-        for index, cell in enumerate(cells)
-    ]
-    return [cell for _, _, cell in sorted(places, key=lambda place: place[:2])]
-
-
-def _cells(case: Case, name: str, timing: Timing) -> list[TimingCell]:
-    for key, variant in timing.variants.items():
-        if variant.against is not None and variant.against not in timing.variants:
-            raise UsageError(
-                f"{case.id}, timing {name}: variant {key!r} is against {variant.against!r}, which is none",
-                "known: " + ", ".join(timing.variants),
-            )
-    sizes = list(timing.sizes)
-    return [_cell(case, name, timing, size, dtype) for size in _ends_first(sizes) for dtype in timing.dtypes]
-
-
-def _ends_first(names: list[str]) -> list[str]:
-    """First, last, then the middles of the gaps that are left, widest first."""
-    order = list(dict.fromkeys([0, len(names) - 1]))[: len(names)]
-    while len(order) < len(names):
-        done = sorted(order)
-        gap, low = max((high - low, -low) for low, high in itertools.pairwise(done))
-        order.append(-low + gap // 2)
-    return [names[index] for index in order]
-
-
-def _cell(case: Case, name: str, timing: Timing, size: str, dtype: str) -> TimingCell:
-    where = f"{case.id}, timing {name}, size {size}"
-    if dtype not in ITEM_BYTES:
-        raise UsageError(
-            f"{case.id}, timing {name}: {dtype!r} is no dtype", "known: " + ", ".join(ITEM_BYTES)
-        )
-    dims = dict(timing.sizes[size])
-    names = {**dims, "itemsize": ITEM_BYTES[dtype]}
-
-    def count(key: str) -> float | None:
-        text = getattr(timing, key)
-        return None if text is None else float(evaluate(text, names, f"{where}, {key}"))
-
-    spec: Json = {
-        "timing": True,
-        "model": timing.model,
-        "inputs": {k: _input(v, dtype, dims, f"{where}, input {k}") for k, v in timing.inputs.items()},
-        "dtype": dtype,
-        "seed": 0,
-        "variants": [{"name": key, **value.model_dump()} for key, value in timing.variants.items()],
-        "reference": next(
-            (k for k, v in timing.variants.items() if v.entry == "eager" and not v.model), None
-        ),
-    }
-    return TimingCell(case.id, name, size, dims, dtype, spec, count("flops"), count("bytes"))
-
-
-def _input(item: TensorInput, dtype: str, dims: dict[str, int], where: str) -> Json:
-    """An input with its shape in numbers; the cell's dtype unless it names one of its own."""
-    value = item.model_dump()
-    shape = [
-        size if isinstance(size, int) else evaluate(size, dims, f"{where}, shape") for size in item.shape
-    ]
-    if any(size != int(size) for size in shape):
-        raise UsageError(f"{where}: shape {shape} is not whole")
-    value["shape"] = [int(size) for size in shape]
-    if "dtype" not in item.model_fields_set:
-        value["dtype"] = dtype
-    return value
+    def add(self, other: Summary) -> None:
+        """Take in what another run did."""
+        self.ran += other.ran
+        self.covered += other.covered
+        self.interrupted |= other.interrupted
+        self.failures.update(other.failures)
+        self.skipped.update(other.skipped)
+        self.seconds += other.seconds
 
 
 def run_timings(
@@ -226,12 +123,7 @@ def run_timings(
     if device == "cuda" and not describe_machine()["gpus"]:
         run.summary.skipped = {f"torch {s.label}": "this host has no CUDA device" for s in sources}
         return run.summary
-    try:
-        with environments.home.lock("timing"):  # two runs at once would time each other
-            for source in sources:
-                run.time_source(source)
-    except (KeyboardInterrupt, Interrupted):
-        run.summary.interrupted = True
+    run.to_the_end(sources)
     run.summary.seconds = time.monotonic() - began
     return run.summary
 
@@ -246,6 +138,61 @@ class _Run:
         self.cells, self.device, self.store, self.environments = cells, device, store, environments
         self.options, self.watcher = options, watcher
         self.summary = Summary()
+        self._stop, self._done = threading.Event(), threading.Event()
+        self._server: Server | None = None
+        self._error: BaseException | None = None
+
+    def to_the_end(self, sources: Sequence[Source]) -> None:
+        """Work in a thread of its own: an interruption then ends whatever has been started, and
+        never comes between starting a process and knowing of it."""
+        threading.Thread(target=self._guard, args=(sources,), name="timing").start()
+        try:
+            # Not Thread.join: interrupted, it takes a running thread for one that ended
+            # (CPython 3.11).
+            while not self._done.wait(0.2):
+                pass
+        except KeyboardInterrupt:
+            self.summary.interrupted = True
+            self._end()
+        if self._error is not None:
+            raise self._error
+
+    def _end(self) -> None:
+        """End what runs and wait until it has ended."""
+        self._stop.set()
+        self.environments.uv.stop()
+        while not self._done.wait(0.2):
+            if self._server is not None:
+                self._server.close()
+
+    def _guard(self, sources: Sequence[Source]) -> None:
+        try:
+            lock = self.environments.home.lock("timing")  # two runs at once would time each other
+            self._wait_for(lock)
+            try:
+                for source in sources:
+                    if not self._stop.is_set():
+                        self.time_source(source)
+            finally:
+                lock.release()
+        except Interrupted:
+            pass
+        except BaseException as exc:
+            self._error = exc
+        finally:
+            self._done.set()
+
+    def _wait_for(self, lock: FileLock) -> None:
+        said = False
+        while not self._stop.is_set():
+            try:
+                lock.acquire(timeout=0.5)
+                return
+            except Timeout:
+                if not said:
+                    self.watcher.noted("another run is timing; waiting for its end")
+                said = True
+        raise Interrupted
 
     def time_source(self, source: Source) -> None:
         """All cells on one source."""
@@ -255,6 +202,8 @@ class _Run:
                 self.watcher.prepared(source, env, None)
                 self._time_environment(Target(source, self.device), env)
         except SetupError as exc:
+            if self._stop.is_set():
+                return
             self.watcher.prepared(source, None, exc.message)
             self.summary.failures[source.label] = exc.message
 
@@ -262,11 +211,11 @@ class _Run:
         facts = target_facts(target, env.facts)
         wanted = [cell for cell in self.cells if self.options.rerun or not self._recorded(facts, cell)]
         self.summary.covered += len(self.cells) - len(wanted)
-        if not wanted:
+        if not wanted or self._stop.is_set():
             return
         began = time.monotonic()
         longest = 0.0
-        server = Server(env.python, self.environments.home.path, warm=self.options.fork)
+        server = self._server = Server(env.python, self.environments.home.path, warm=self.options.fork)
         try:
             for number, cell in enumerate(wanted):
                 limit = self.options.deadline_s
@@ -286,6 +235,7 @@ class _Run:
                 self.summary.ran += 1
                 self.watcher.finished(target, cell, record)
         finally:
+            self._server = None
             server.close()
 
     def _recorded(self, facts: Json, cell: TimingCell) -> bool:

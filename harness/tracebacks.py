@@ -6,7 +6,9 @@ import re
 
 from harness.outcome import ExceptionInfo
 
-_START = re.compile(r"^(?:\[rank\d+\]: ?)?Traceback \(most recent call last\):\s*$")
+_RANK = re.compile(r"^\[rank\d+\]: ?")
+_START = re.compile(r"^Traceback \(most recent call last\):\s*$")
+_SYNTAX = re.compile(r"^(SyntaxError|IndentationError|TabError): (.*)$")
 _FINAL = re.compile(r"^([A-Za-z_][\w.]*)(?:: (.*))?$", re.DOTALL)
 _LINKS = (
     "The above exception was the direct cause of the following exception:",
@@ -19,10 +21,12 @@ def parse_tracebacks(text: str) -> tuple[ExceptionInfo, ...]:
 
     Python prints causes before what they caused, so the last block is the outermost.
     """
-    lines = text.splitlines()
+    lines = [_RANK.sub("", line) for line in text.splitlines()]
     starts = [i for i, line in enumerate(lines) if _START.match(line)]
     if not starts:
-        return ()
+        # Python says no more than this of a script that it cannot read.
+        found = next((m for m in map(_SYNTAX.match, reversed(lines)) if m), None)
+        return (ExceptionInfo(type=found[1], message=found[2]),) if found else ()
     chain: list[tuple[ExceptionInfo, str]] = []
     for number, start in enumerate(starts):
         end = starts[number + 1] if number + 1 < len(starts) else len(lines)

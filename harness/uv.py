@@ -23,7 +23,7 @@ _NETWORK = re.compile(
     r"HTTP status (server error|client error \((408|429))|status code: 5\d\d|"
     r"unexpected end of file|end of file before|error decoding response|incomplete message|"
     r"Failed to (download|fetch|extract|read from the distribution)|stream error|network is unreachable|"
-    r"No connection|error reading a body|unexpected EOF",
+    r"No connection|error reading a body|unexpected EOF|unexpected JSON",
     re.IGNORECASE,
 )
 _FINAL = re.compile(r"hash mismatch|\(4(0[0-79]|1\d)\b|No space left", re.IGNORECASE)
@@ -67,6 +67,8 @@ class Uv:
 
     def _call(self, *args: str, limit_s: float = INSTALL_LIMIT_S) -> str:
         """Run uv; returns stdout. Raises UvFailure with one sentence."""
+        if self.stopping:
+            raise UvFailure("the run is being stopped")
         try:
             process = subprocess.Popen(
                 [self.program, *args],
@@ -96,6 +98,11 @@ class Uv:
             network = bool(_NETWORK.search(err)) and not _FINAL.search(err)
             raise UvFailure(explain(err), err, network)
         return out
+
+    @property
+    def stopping(self) -> bool:
+        """Whether :meth:`stop` was called."""
+        return self._stopping.is_set()
 
     def stop(self) -> None:
         """End every uv that runs now; nothing is tried again."""
@@ -143,7 +150,8 @@ class Uv:
             failed: dict[str, float] = json.loads(memory.read_text())
         except (OSError, ValueError):
             failed = {}
-        if self.offline or time.time() - failed.get(text, 0) < FETCH_MEMORY_S:
+        forbidden = os.environ.get("UV_PYTHON_DOWNLOADS") in ("never", "manual")
+        if forbidden or self.offline or time.time() - failed.get(text, 0) < FETCH_MEMORY_S:
             return None
         try:
             self._call("python", "install", "--no-bin", text, limit_s=600)

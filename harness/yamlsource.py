@@ -80,8 +80,10 @@ def parse_yaml(raw: bytes, name: str) -> YamlSource:
         raise CaseError(
             f"is not valid YAML: {problem}", file=name, line=mark.line + 1 if mark else None
         ) from exc
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as exc:
-        raise CaseError(f"is not valid YAML: {str(exc).splitlines()[0]}", file=name) from exc
+    except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, TypeError, RecursionError) as exc:
+        # What PyYAML's constructors raise at values that their tag does not fit, such as !!int "".
+        said = (str(exc).splitlines() or [type(exc).__name__])[0]
+        raise CaseError(f"is not valid YAML: {said[:200]}", file=name) from exc
     if not isinstance(data, dict):
         raise CaseError("must be a mapping of keys such as id, title and repros", file=name, line=1)
     return YamlSource(name, data, lines)
@@ -136,4 +138,12 @@ def _build(loader: yaml.SafeLoader, node: yaml.Node, path: Path_, lines: dict[Pa
         return result
     if isinstance(node, yaml.SequenceNode):
         return [_build(loader, item, (*path, index), lines, name) for index, item in enumerate(node.value)]
-    return loader.construct_object(node, deep=True)
+    value = loader.construct_object(node, deep=True)
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise CaseError(
+            "a number this large fits no tensor",
+            file=name,
+            line=node.start_mark.line + 1,
+            key=".".join(map(str, path)),
+        )
+    return value

@@ -23,8 +23,7 @@ RELEASES = tuple(_RELEASES.split())
 HOSTILE = (
     "</pre></code></title><script>window.broken=1</script><img src=x onerror=window.broken=1>"
     "\x1b[31mred\x1b[0m \u202egnirts\u202c \x00\x07 {{ 7*7 }} {% raw %} ]]> --> '\"` =HYPERLINK(1) | a | b\n"
-    "zalgo z\u0300\u0301\u0302\u0303\u0304\u0305\u0306\u0307\u0308 wide \ud800 surrogate "
-    + "unbroken" * 60
+    "zalgo z\u0300\u0301\u0302\u0303\u0304\u0305\u0306\u0307\u0308 wide \ud800 surrogate " + "unbroken" * 60
 )
 
 MACHINES: dict[str, dict[str, Any]] = {

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 from engine import world
 from fakeindex import Release, error, exits
 
@@ -132,149 +132,274 @@ def check_agreement(cells: list[Cell], python: Path, tmp_path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-# One repro a line of thought, most of them awkward: name, model, and what else the repro says.
-AWKWARD: dict[str, dict[str, Any]] = {
-    "wrapped-by-type": {
-        "model": "def forward(x):\n    return torch.fake.maybe('bug', x + 1)\n",
-        "failure": [{"kind": "error", "exception": "torch._inductor.exc.InductorError"}],
-    },
-    "wrapped-inner-type": {
-        "model": "def forward(x):\n    return torch.fake.maybe('bug', x + 1)\n",
-        "failure": [{"kind": "error", "exception": "KeyError", "message": "deep down"}],
-    },
-    "while-compiling": {
-        "model": "def forward(x):\n    return torch.fake.maybe('bug', x + 1)\n",
-        "failure": [{"kind": "error", "phase": "compile"}],
-    },
-    "not-while-running": {
-        "model": "def forward(x):\n    return torch.fake.maybe('bug', x + 1)\n",
-        "failure": [{"kind": "error", "phase": "run"}],
-    },
-    "while-running": {
-        "model": "def forward(x):\n    return torch.fake.maybe('bare', x + 1)\n",
-        "failure": [{"kind": "error", "phase": "run", "message": ["nothing", "^RuntimeError: bare"]}],
-    },
-    "one-of-two-signatures": {
-        "model": "def forward(x):\n    return torch.fake.maybe('bare', x + 1)\n",
-        "failure": [{"kind": "mismatch"}, {"kind": ["error", "oom"], "message": "ba.e"}],
-    },
-    "fails-in-eager-too": {
-        "model": "def forward(x):\n    return torch.fake.maybe('gone', x + 1)\n",
-        "failure": [{"kind": "error", "phase": ["compile", "run"]}],
-    },
-    "fails-in-eager-and-that-is-it": {
-        "model": "def forward(x):\n    return torch.fake.maybe('gone', x + 1)\n",
-        "failure": [{"kind": "error", "exception": "AttributeError"}],
-    },
-    "fails-while-built": {
-        "model": "missing = torch.no_such_thing\ndef forward(x):\n    return x\n",
-        "failure": [{"kind": "error", "phase": "eager"}, {"kind": "mismatch"}],
-    },
-    "refused": {
-        "model": "def forward(x):\n    return x\n",
-        "compile": {"options": {"no_such_option": True}},
-        "failure": [{"kind": "error", "exception": "RuntimeError"}],
-    },
-    "no-such-setting": {
-        "model": "def forward(x):\n    return x\n",
-        "config": {"torch._inductor.config.no_such": True},
-        "failure": [{"kind": "error"}],
-    },
-    "only-eager-refuses": {
-        "model": "def forward(x):\n    if not torch._dynamo.is_compiling():\n"
-        "        raise ValueError('no\\nmore')\n    return x\n",
-        "compare": ["raises"],
-        "failure": [{"kind": "mismatch", "message": "^eager raised ValueError: no; compiled returned"}],
-    },
-    "both-refuse": {
-        "model": "def forward(x):\n    raise ValueError('no')\n",
-        "compare": ["raises"],
-        "failure": [{"kind": ["error", "mismatch"]}],
-    },
-    "only-compiled-refuses": {
-        "model": "def forward(x):\n    return torch.fake.maybe('bare', x + 1)\n",
-        "compare": ["raises"],
-        "failure": [{"kind": "error", "phase": "run"}],
-    },
-    "wrong-shape": {
-        "model": "def forward(x):\n    return {'a': [torch.fake.maybe('shape', x + 1), 3.5, None]}\n",
-        "failure": [{"kind": "mismatch", "message": r"output\['a'\]\[0\]: shape \(4,\) in eager, \(1,\)"}],
-    },
-    "wrong-dtype-that-is-not-asked-for": {
-        "model": "def forward(x):\n    return torch.fake.maybe('dtype', x + 1)\n",
-        "compare": ["shape", "stride"],
-        "failure": [{"kind": "mismatch"}],
-    },
-    "wrong-dtype": {
-        "model": "def forward(x):\n    return torch.fake.maybe('dtype', x + 1)\n",
-        "failure": [{"kind": "mismatch", "message": "dtype float32 in eager, float64 compiled"}],
-    },
-    "one-nan": {
-        "model": "def forward(x):\n    return torch.fake.maybe('nan', x + 1)\n",
-        "failure": [{"kind": "mismatch", "message": "1 of 4 values differ"}],
-    },
-    "within-tolerance": {
-        "model": "def forward(x):\n    return torch.fake.maybe('offset', x + 1)\n",
-        "tolerance": {"atol": 1.5, "rtol": 0.0},
-        "failure": [{"kind": "mismatch"}],
-    },
-    "changes-its-input": {
-        "model": "def forward(x):\n    if torch._dynamo.is_compiling():\n        x._values[0] += 1\n    return 1\n",
-        "failure": [{"kind": "mismatch", "message": "^input x: 1 of 4 values differ"}],
-    },
-    "another-number": {
-        "model": "def forward(x):\n    return (1, 2.0, float('nan'), 5 + torch._dynamo.is_compiling())\n",
-        "failure": [{"kind": "mismatch", "message": r"^output\[3\] is 5 in eager, 6 compiled$"}],
-    },
-    "own-names": {
-        "model": "def judge(stage):\n    return stage\ncall = judge\nfound = 1\ndef forward(x):\n    return call(x)\n",
-        "inputs": {"x y": {"shape": [2]}},
-    },
-    "exits": {
-        "model": "import sys\ndef forward(x):\n    if torch._dynamo.is_compiling():\n        sys.exit(0)\n    return x\n",
-        "failure": [{"kind": "error", "phase": "run", "exception": "SystemExit"}],
-    },
-    "exits-hard": {
-        "model": "import os\ndef forward(x):\n    if torch._dynamo.is_compiling():\n        os._exit(7)\n    return x\n",
-        "failure": [{"kind": "error", "exit_code": 7}],
-    },
-    "aborts-in-eager": {
-        "model": "import os\ndef forward(x):\n    os.abort()\n",
-        "failure": [{"kind": "signal", "phase": ["compile", "run"]}],
-    },
-    "aborts-in-compiled-code": {
-        "model": "import os\ndef forward(x):\n    if torch._dynamo.is_compiling():\n        os.abort()\n    return x\n",
-        "failure": [{"kind": "signal", "phase": "run", "message": "Fatal Python error: Aborted"}],
-    },
-    "variables": {
-        "model": "import os\ndef forward(x):\n    assert os.environ['SOME'] == 'it\\'s \"so\"'\n    return x\n",
-        "env": {"SOME": "it's \"so\"", "MALLOC_CHECK_": "3"},
-        "entry": "eager",
-    },
-    "inputs-of-every-kind": {
-        "model": "def run(compile, **given):\n"
-        "    return compile(lambda: [v for v in given.values()])()\n",
-        "inputs": {
-            "a": {"shape": [2, 3], "fill": "arange", "dtype": "float64"},
-            "b": {"same_as": "a"},
-            "c": {"shape": [2, 2], "fill": "randint", "dtype": "int64", "low": 3, "high": 9},
-            "d": {"shape": [2], "fill": "full", "value": 1.5, "dtype": "float16", "stride": [2]},
-            "e": 3, "f": "text", "g": None, "lambda": [1, 2], "h": True,
-            "i": {"shape": [], "fill": "rand"},
-        },
-    },
-    "exported": {"model": "class Model(torch.nn.Module):\n    def forward(self, x):\n        return x + 1\n", "entry": "export"},
-    "hostile-title": {"model": "def forward(x):\n    return x\n", "note": 'a """ \\ \x07 note\nimport os'},
-}  # fmt: skip
+# One repro a line of thought, most of them awkward.
+AWKWARD = r"""
+wrapped-by-type:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('bug', x + 1)
+  failure:
+  - {kind: error, exception: torch._inductor.exc.InductorError}
+wrapped-inner-type:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('bug', x + 1)
+  failure:
+  - {kind: error, exception: KeyError, message: deep down}
+while-compiling:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('bug', x + 1)
+  failure:
+  - {kind: error, phase: compile}
+not-while-running:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('bug', x + 1)
+  failure:
+  - {kind: error, phase: run}
+while-running:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('bare', x + 1)
+  failure:
+  - kind: error
+    phase: run
+    message: [nothing, '^RuntimeError: bare']
+one-of-two-signatures:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('bare', x + 1)
+  failure:
+  - {kind: mismatch}
+  - kind: [error, oom]
+    message: ba.e
+fails-in-eager-too:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('gone', x + 1)
+  failure:
+  - kind: error
+    phase: [compile, run]
+fails-in-eager-and-that-is-it:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('gone', x + 1)
+  failure:
+  - {kind: error, exception: AttributeError}
+fails-while-built:
+  model: |
+    missing = torch.no_such_thing
+    def forward(x):
+        return x
+  failure:
+  - {kind: error, phase: eager}
+  - {kind: mismatch}
+refused:
+  model: |
+    def forward(x):
+        return x
+  compile:
+    options: {no_such_option: true}
+  failure:
+  - {kind: error, exception: RuntimeError}
+no-such-setting:
+  model: |
+    def forward(x):
+        return x
+  config: {torch._inductor.config.no_such: true}
+  failure:
+  - {kind: error}
+only-eager-refuses:
+  model: |
+    def forward(x):
+        if not torch._dynamo.is_compiling():
+            raise ValueError('no\nmore')
+        return x
+  compare: [raises]
+  failure:
+  - {kind: mismatch, message: '^eager raised ValueError: no; compiled returned'}
+both-refuse:
+  model: |
+    def forward(x):
+        raise ValueError('no')
+  compare: [raises]
+  failure:
+  - kind: [error, mismatch]
+each-refuses-in-its-own-way:
+  model: |
+    def forward(x):
+        raise KeyError("compiled") if torch._dynamo.is_compiling() else ValueError("eager")
+  compare: [raises]
+  failure:
+  - {kind: mismatch}
+  - {kind: error, message: nothing of that sort}
+the-same-refusal-wrapped:
+  model: |
+    def forward(x):
+        if torch._dynamo.is_compiling():
+            return torch.fake.maybe("bug", x)
+        raise KeyError("eager")
+  compare: [raises]
+  failure:
+  - {kind: error}
+only-compiled-refuses:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('bare', x + 1)
+  compare: [raises]
+  failure:
+  - {kind: error, phase: run}
+wrong-shape:
+  model: |
+    def forward(x):
+        return {'a': [torch.fake.maybe('shape', x + 1), 3.5, None]}
+  failure:
+  - {kind: mismatch, message: 'output\[''a''\]\[0\]: shape \(4,\) in eager, \(1,\)'}
+wrong-dtype-that-is-not-asked-for:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('dtype', x + 1)
+  compare: [shape, stride]
+  failure:
+  - {kind: mismatch}
+wrong-dtype:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('dtype', x + 1)
+  failure:
+  - {kind: mismatch, message: 'dtype float32 in eager, float64 compiled'}
+one-nan:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('nan', x + 1)
+  failure:
+  - {kind: mismatch, message: 1 of 4 values differ}
+within-tolerance:
+  model: |
+    def forward(x):
+        return torch.fake.maybe('offset', x + 1)
+  tolerance: {atol: 1.5, rtol: 0.0}
+  failure:
+  - {kind: mismatch}
+changes-its-input:
+  model: |
+    def forward(x):
+        if torch._dynamo.is_compiling():
+            x._values[0] += 1
+        return 1
+  failure:
+  - {kind: mismatch, message: '^input x: 1 of 4 values differ'}
+another-number:
+  model: |
+    def forward(x):
+        return (1, 2.0, float('nan'), 5 + torch._dynamo.is_compiling())
+  failure:
+  - {kind: mismatch, message: '^output\[3\] is 5 in eager, 6 compiled$'}
+own-names:
+  model: |
+    def judge(stage):
+        return stage
+    call = judge
+    found = 1
+    def forward(x):
+        return call(x)
+  inputs:
+    x y:
+      shape: [2]
+exits:
+  model: |
+    import sys
+    def forward(x):
+        if torch._dynamo.is_compiling():
+            sys.exit(0)
+        return x
+  failure:
+  - {kind: error, phase: run, exception: SystemExit}
+exits-hard:
+  model: |
+    import os
+    def forward(x):
+        if torch._dynamo.is_compiling():
+            os._exit(7)
+        return x
+  failure:
+  - {kind: error, exit_code: 7}
+aborts-in-eager:
+  model: |
+    import os
+    def forward(x):
+        os.abort()
+  failure:
+  - kind: signal
+    phase: [compile, run]
+aborts-in-compiled-code:
+  model: |
+    import os
+    def forward(x):
+        if torch._dynamo.is_compiling():
+            os.abort()
+        return x
+  failure:
+  - {kind: signal, phase: run, message: 'Fatal Python error: Aborted'}
+variables:
+  model: |
+    import os
+    def forward(x):
+        assert os.environ['SOME'] == 'it\'s "so"'
+        return x
+  env: {SOME: it's "so", MALLOC_CHECK_: '3'}
+  entry: eager
+inputs-of-every-kind:
+  model: |
+    def run(compile, **given):
+        return compile(lambda: [v for v in given.values()])()
+  inputs:
+    a:
+      shape: [2, 3]
+      fill: arange
+      dtype: float64
+    b: {same_as: a}
+    c:
+      shape: [2, 2]
+      fill: randint
+      dtype: int64
+      low: 3
+      high: 9
+    d:
+      shape: [2]
+      fill: full
+      value: 1.5
+      dtype: float16
+      stride: [2]
+    e: 3
+    f: text
+    g: null
+    lambda: [1, 2]
+    h: true
+    i:
+      shape: []
+      fill: rand
+exported:
+  model: |
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+  entry: export
+hostile-title:
+  model: |
+    def forward(x):
+        return x
+  note: "a \"\"\" \\ \a note\nimport os"
+"""
 
 
 def awkward_case() -> Case:
     """:data:`AWKWARD` as a case."""
-    import yaml
-
-    repros = {
-        name: {"role": "trigger", "inputs": {"x": {"shape": [4]}}, **body} for name, body in AWKWARD.items()
-    }
+    repros = yaml.safe_load(AWKWARD)
+    for body in repros.values():
+        body.setdefault("role", "trigger")
+        body.setdefault("inputs", {"x": {"shape": [4]}})
     data = {"id": "awkward", "title": 'one """ \\', "failure": [{"kind": "mismatch"}], "repros": repros}
     return build_case(parse_yaml(yaml.safe_dump(data).encode(), "awkward"), HERE)
 

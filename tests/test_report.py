@@ -21,8 +21,8 @@ from harness.case import Case, Claim, Expectation
 from harness.errors import UsageError
 from harness.judge import COLUMNS, Row
 from harness.report import charts, feed, seams, tables
+from harness.report import expectations as expected
 from harness.report.claims import ClaimResult, judge_claim, ledger
-from harness.report.expectations import check_expectations, github_annotations, junit
 from harness.report.grid import Grid, combine, minors, settle
 from harness.report.hostile import one_line, prose, visible
 from harness.report.publish import MARKER, digests_of, publish
@@ -164,7 +164,7 @@ class TestExpectations:
 
     def test_one_contrary_row_and_it_does_not_hold_with_the_difference(self, a_case: Case) -> None:
         wanted = self.expecting(a_case, repro="trigger-0", verdict="clean")
-        [result] = check_expectations([wanted], [row("2.8.0", "clean"), row("2.9.0", "bug")])
+        [result] = expected.check_expectations([wanted], [row("2.8.0", "clean"), row("2.9.0", "bug")])
         assert result.result == "does not hold"
         [difference] = result.differences
         assert (difference.torch, difference.expected, difference.measured) == ("2.9.0", "clean", "bug")
@@ -172,20 +172,20 @@ class TestExpectations:
 
     def test_it_holds_or_has_no_evidence(self, a_case: Case) -> None:
         wanted = self.expecting(a_case, repro="trigger-0", verdict="bug")
-        assert check_expectations([wanted], [row()])[0].result == "holds"
-        assert check_expectations([wanted], [])[0].result == "no evidence"
-        [silent] = check_expectations([wanted], [row(verdict="unknown", kind="setup", message="no wheel")])
+        assert expected.check_expectations([wanted], [row()])[0].result == "holds"
+        assert expected.check_expectations([wanted], [])[0].result == "no evidence"
+        [silent] = expected.check_expectations([wanted], [row(verdict="unknown", kind="setup", message="no wheel")])
         assert silent.result == "no evidence"
         assert "no wheel" in silent.measured
 
     def test_junit_and_annotations_stay_whole_with_hostile_messages(self, a_case: Case) -> None:
         wanted = self.expecting(a_case, repro="trigger-0", verdict="clean")
         evil = HOSTILE + "\n::error file=x::injected ]]>"
-        results = check_expectations([wanted], [row(message=evil)])
-        tree = ElementTree.fromstring(junit(results).encode("utf-8"))
+        results = expected.check_expectations([wanted], [row(message=evil)])
+        tree = ElementTree.fromstring(expected.junit(results).encode("utf-8"))
         assert tree.attrib["failures"] == "1"
         assert len(tree.findall(".//failure")) == 1
-        lines = github_annotations(results, {"synthetic-0": "cases/a,b.yaml"}).splitlines()
+        lines = expected.annotations(results, {"synthetic-0": "cases/a,b.yaml"}).splitlines()
         assert len(lines) == 1
         assert lines[0].startswith("::error file=cases/a%2Cb.yaml,title=synthetic-0%3A ")
 

@@ -29,7 +29,7 @@ Interpreter = Annotated[str | None, typer.Option(help="A Python with its own tor
 Jobs = Annotated[
     int | None, typer.Option("-j", "--jobs", min=1, max=512, help="Cells at once; cores by default.")
 ]
-Trials = Annotated[int, typer.Option(min=1, max=1000, help="Attempts a cell, at least.")]
+Trials = Annotated[int, typer.Option(min=1, max=1000, help="Attempts at each trigger, at least.")]
 Timeout = Annotated[float, typer.Option(min=1, max=86400, help="Seconds an attempt may take.")]
 CasesDir = Annotated[Path, typer.Option("--cases", help="Folder of the corpus.")]
 ResultsDir = Annotated[Path, typer.Option("--results", help="Folder of the records.")]

@@ -17,11 +17,14 @@ from harness.judge import Row
 from harness.report.grid import Grid
 from harness.report.hostile import shorten
 from harness.report.legend import MIXED, NOT_RUN, REPRO, STALE, WORKAROUND, Word
+from harness.report.lettering import Lettering, width
 from harness.report.status import bug_groups
 
 CELL_IN = 0.31
+LEGEND_IN = 0.24
+SMALL, LARGE = 9, 11  # points
 PNG_DPI = 110
-DRAWING = 1  # counts the ways in which this module has drawn
+DRAWING = 3  # counts the ways in which this module has drawn
 
 
 @dataclass(frozen=True)
@@ -96,93 +99,92 @@ def draw(todo: Iterable[Sheet], kept: Callable[[Sheet], Chart | None] = lambda s
     ``kept`` may give the chart of a sheet that was drawn before: see :meth:`Sheet.digest`.
     """
     import matplotlib as mpl
-    from cycler import cycler
 
-    settings: dict[Any, Any] = {
-        "svg.hashsalt": "harness", "svg.fonttype": "path", "font.family": "DejaVu Sans", "font.size": 9,
-        "axes.linewidth": 0.6, "mathtext.fontset": "dejavusans", "axes.prop_cycle": cycler(color=["#000000"]),
-    }  # fmt: skip
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(settings)
+        mpl.rcParams.update({"svg.hashsalt": "harness", "path.simplify": False})
         return [kept(sheet) or _draw(sheet) for sheet in todo]
 
 
 def _draw(sheet: Sheet) -> Chart:
+    """The figure's only axes count in inches, so that cells and letters need no layout."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     columns, lines = max(1, len(sheet.releases)), max(1, len(sheet.rows))
-    left = 0.45 + 0.073 * max((len(shorten(n, 40)) for n in sheet.rows), default=8)
+    names = [shorten(name, 40) for name in sheet.rows]
     used = [w for w in sheet.words.values() if any(w.name in row for row in sheet.verdicts)]
-    width = max(left + columns * CELL_IN + 0.25, left + 5.0)
-    per_row = max(1, int((width - 0.4) / 1.45))
-    ticks = 0.1 + 0.072 * max((len(release) for release in sheet.releases), default=5)
-    below = ticks + 0.28 + 0.26 * -(-len(used) // per_row) + 0.12
-    height = lines * CELL_IN + below + 0.45
-    figure = Figure(figsize=(width, height), facecolor="white")
+    left = 0.62 + max((width(name, SMALL) for name in names), default=0)
+    ticks = 0.14 + max((width(release, SMALL) for release in sheet.releases), default=0)
+    wide = max(left + columns * CELL_IN + 0.2, 0.4 + width(sheet.title, LARGE, True), left + 4.5)
+    legend = _rows(used, wide - 0.4)
+    bottom = 0.15 + LEGEND_IN * len(legend) + 0.3 + ticks
+    high = bottom + lines * CELL_IN + 0.45
+    figure = Figure(figsize=(wide, high), facecolor="white")
     FigureCanvasAgg(figure)
-    size = (left / width, below / height, columns * CELL_IN / width, lines * CELL_IN / height)
-    axes = figure.add_axes(size)
-    _cells(axes, sheet, columns, lines)
-    axes.set_title(sheet.title, loc="left", fontsize=11, fontweight="bold", pad=8)
-    axes.set_xlabel("PyTorch release, oldest to newest", loc="left")
-    axes.xaxis.set_label_coords(0, -ticks / (lines * CELL_IN))
-    axes.set_ylabel(sheet.down)
-    axes.yaxis.set_label_coords(-(left - 0.22) / (columns * CELL_IN), 0.5)
-    _legend(figure, used, per_row, 0.06 / height)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, wide), ylim=(0, high))
+    axes.set_axis_off()
+    pen = Lettering()
+    top = bottom + lines * CELL_IN
+    _cells(axes, pen, sheet, left, top)
+    pen.write(sheet.title, 0.2, high - 0.22, LARGE, bold=True)
+    for x, release in enumerate(sheet.releases):
+        pen.write(release, left + (x + 0.5) * CELL_IN, bottom - 0.07, SMALL, align=1, upright=True)
+    for y, name in enumerate(names):
+        pen.write(name, left - 0.08, top - (y + 0.5) * CELL_IN, SMALL, align=1)
+    pen.write("PyTorch release, oldest to newest", left, bottom - ticks - 0.12, SMALL)
+    pen.write(sheet.down, 0.24, (top + bottom) / 2, SMALL, align=0.5, upright=True)
+    for row, entries in enumerate(legend):
+        _legend(axes, pen, entries, bottom - ticks - 0.3 - LEGEND_IN * (row + 0.5))
+    pen.draw(axes)
     svg, png = (_bytes(figure, form, sheet.digest) for form in ("svg", "png"))
     return Chart(sheet.name, sheet.title, svg, png, sheet.case)
 
 
-def _cells(axes: Any, sheet: Sheet, columns: int, lines: int) -> None:
-    from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Rectangle
-
-    places: dict[str, list[tuple[int, int]]] = {}
+def _cells(axes: Any, pen: Lettering, sheet: Sheet, left: float, top: float) -> None:
+    places: dict[str, list[tuple[float, float]]] = {}
     for y, row in enumerate(sheet.verdicts):
         for x, verdict in enumerate(row):
-            places.setdefault(verdict, []).append((x, y))
-    for name in sheet.words:
+            places.setdefault(verdict, []).append((left + x * CELL_IN, top - (y + 1) * CELL_IN))
+    for name, shown in sheet.words.items():
         if name not in places:
             continue
-        shown = sheet.words[name]
-        boxes = [Rectangle((x - 0.5, y - 0.5), 1, 1) for x, y in places[name]]
-        axes.add_collection(
-            PatchCollection(boxes, facecolor=shown.colour, edgecolor="#ffffff", linewidth=0.8)
-        )
-        if shown.letter:
-            xs, ys = zip(*places[name], strict=True)
-            axes.scatter(xs, ys, marker=_marker(shown.letter), s=34, color="#000000", linewidths=0, zorder=3)
-    axes.set_xlim(-0.5, columns - 0.5)
-    axes.set_ylim(lines - 0.5, -0.5)
-    axes.set_xticks(range(len(sheet.releases)), sheet.releases, rotation=90)
-    axes.set_yticks(range(len(sheet.rows)), [shorten(name, 40) for name in sheet.rows])
-    axes.tick_params(length=0, pad=4)
-    for spine in axes.spines.values():
-        spine.set_color("#888888")
+        _boxes(axes, places[name], CELL_IN, CELL_IN, shown.colour, "#ffffff" if shown.letter else "#dddddd")
+        for at, low in places[name]:
+            pen.write(shown.letter, at + CELL_IN / 2, low + CELL_IN / 2, SMALL, align=0.5, bold=True)
 
 
-def _legend(figure: Any, used: Sequence[Word], per_row: int, bottom: float) -> None:
-    from matplotlib.patches import Patch
+def _boxes(
+    axes: Any, corners: Iterable[tuple[float, float]], wide: float, high: float, colour: str, edge: str
+) -> None:
+    from matplotlib.collections import PolyCollection
 
-    handles = [
-        Patch(facecolor=w.colour, edgecolor="#888888", linewidth=0.6,
-              label=f"{w.letter}  {_SAID.get(w.name, w.name)}".strip())
-        for w in used
-    ]  # fmt: skip
-    if handles:
-        figure.legend(
-            handles=handles, loc="lower left", bbox_to_anchor=(0.01, bottom), ncols=min(per_row, len(used)),
-            frameon=False, fontsize=9, handlelength=1.3, handleheight=1.1, columnspacing=1.6,
-        )  # fmt: skip
+    boxes = [[(x, y), (x + wide, y), (x + wide, y + high), (x, y + high)] for x, y in corners]
+    axes.add_collection(PolyCollection(boxes, facecolor=colour, edgecolor=edge, linewidth=0.8), autolim=False)
 
 
-_SAID = {MIXED: "mixed", STALE: "outdated", NOT_RUN: "not run", "moot": "moot (no bug)"}
+def _rows(words: Iterable[Word], room: float) -> list[list[tuple[Word, str, float]]]:
+    """The legend's entries, (word, text, place in inches), in as many rows as they need."""
+    rows: list[list[tuple[Word, str, float]]] = [[]]
+    at = 0.0
+    for shown in words:
+        text = f"{shown.letter}  {_SAID.get(shown.name, shown.name)}".strip()
+        length = 0.3 + width(text, SMALL) + 0.3
+        if rows[-1] and at + length > room:
+            rows.append([])
+            at = 0.0
+        rows[-1].append((shown, text, at))
+        at += length
+    return rows
 
 
-def _marker(letter: str) -> str:
-    return rf"$\mathbf{{{letter}}}$"
+def _legend(axes: Any, pen: Lettering, entries: Sequence[tuple[Word, str, float]], y: float) -> None:
+    for shown, text, at in entries:
+        _boxes(axes, [(0.2 + at, y - 0.07)], 0.2, 0.14, shown.colour, "#888888")
+        pen.write(text, 0.2 + at + 0.28, y, SMALL)
+
+
+_SAID = {MIXED: "mixed", STALE: "outdated", NOT_RUN: "not run", "moot": "moot (no bug to avoid)"}
 
 
 def _bytes(figure: Any, form: str, note: str) -> bytes:

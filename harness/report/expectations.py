@@ -125,7 +125,7 @@ def junit(results: Sequence[Checked]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def github_annotations(results: Iterable[Checked], files: dict[str, str] | None = None) -> str:
+def annotations(results: Iterable[Checked], files: dict[str, str] | None = None) -> str:
     """GitHub workflow commands: an error for each difference, a warning where there is no evidence.
 
     ``files`` maps a case id to the path of its file in the repository.

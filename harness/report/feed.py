@@ -142,9 +142,7 @@ def keep(new: Sequence[Entry], old: Sequence[Entry]) -> list[Entry]:
 
 def as_json(entries: Iterable[Entry]) -> list[dict[str, Any]]:
     """Entries for the state file."""
-    return [
-        {"title": e.title, "lines": list(e.lines), "href": e.href, "updated": e.updated} for e in entries
-    ]
+    return [{"title": e.title, "lines": list(e.lines), "href": e.href, "updated": e.updated} for e in entries]
 
 
 def atom(entries: Sequence[Entry]) -> str:

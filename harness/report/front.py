@@ -120,9 +120,7 @@ def _answer(book: Book, torch: str, device: str) -> Answer:
     )  # fmt: skip
 
 
-def _affected(
-    case: Case, status: Status, grid: Grid, torch: str, neighbours: tuple[str, ...]
-) -> Affected:
+def _affected(case: Case, status: Status, grid: Grid, torch: str, neighbours: tuple[str, ...]) -> Affected:
     holds: list[str] = []
     against: dict[str, list[str]] = {}
     untried = 0

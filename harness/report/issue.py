@@ -100,7 +100,7 @@ def _repros(case: Case, device: str, grid: Grid, releases: Sequence[str]) -> Mat
         ("Neighbours: triggers with a signature of their own", [n for n in here if n in neighbours]),
         ("Controls: must be clean, or nothing is concluded",
          [n for n in here if _role(case, n) == "control"]),
-        ("What sources say, tested by code: “bug” where the signature matched; see the ledger",
+        ("What sources say, as code: see the ledger",
          [n for n in here if _role(case, n) == "claimed"]),
     ]  # fmt: skip
     asked = [(head, [Asked(n, f"#repro-{n}", (n,)) for n in names]) for head, names in groups]

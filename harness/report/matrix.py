@@ -112,7 +112,7 @@ def cell(merged: Merged, shown_as: Word, torch: str, href: str | None) -> Markup
     flaky = shown_as.name in ("bug", "fails") and 0 < merged.hits < merged.trials and len(merged.rows) == 1
     small: str | Markup = ""
     if flaky:
-        said += f", {merged.hits} of {merged.trials} attempts"
+        said += f", {merged.hits}/{merged.trials} attempts"
         small = Markup("<small>{}/{}</small>").format(merged.hits, merged.trials)
     if merged.disagree:
         said += ", records disagree"

@@ -64,6 +64,10 @@ def publish(
     ledger = claims.ledger(cases, rows)
     formed = [(table, tables.files(table)) for table in make_tables(book, rows, ledger)]
     made_charts = make_charts(cases, rows, results_dir / "charts")
+    if (results_dir / "timings").is_dir():
+        from harness.report.timing_files import write_timings
+
+        write_timings(results_dir)
     reports, problems = seams.bisections(results_dir / "bisect")
     problems = [*store.problems, *problems, *_strangers(documents, cases)]
     state = feed.state(cases, rows, [s for found in book.statuses.values() for s in found])
@@ -121,9 +125,7 @@ def _judged(
     return documents, rows, rows_of
 
 
-def make_tables(
-    book: Book, rows: Sequence[Row], ledger: Iterable[claims.ClaimResult]
-) -> list[tables.Table]:
+def make_tables(book: Book, rows: Sequence[Row], ledger: Iterable[claims.ClaimResult]) -> list[tables.Table]:
     """The flat table, the pivots of every case and device with records, claims, status."""
     made = [
         tables.flat(rows),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,11 +115,8 @@ class TimingFile:
 
 
 def timings(results: Path, case: str) -> list[TimingFile]:
-    """``charts/timing-<case>*.svg`` and ``tables/timing-<case>*.{csv,json,md}``."""
-    files = [
-        *sorted((results / "charts").glob(f"timing*-{case}*.svg")),
-        *sorted((results / "charts").glob(f"{case}*timing*.svg")),
-        *sorted((results / "tables").glob(f"timing*-{case}*")),
-        *sorted((results / "tables").glob(f"{case}*timing*")),
-    ]
-    return [TimingFile(file.name, file) for file in dict.fromkeys(files)]
+    """Charts and tables of a case's timings: ``charts/timing-<kind>-<case>-*.svg``,
+    ``tables/timing-<case>.csv``."""
+    name = re.compile(rf"timing(-[a-z_-]+)?-{re.escape(case)}[-.].*")
+    files = [*sorted((results / "charts").glob("timing*.svg")), *sorted((results / "tables").glob("timing*"))]
+    return [TimingFile(file.name, file) for file in files if name.fullmatch(file.name)]

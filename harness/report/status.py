@@ -257,9 +257,7 @@ def _advice(case: Case, grid: Grid, repros: tuple[str, ...], telling: list[str])
         affected = [t for t in telling if any(shown(r) == "bug" for m in mine for r in grid.rows(m, None, t))]
         newest = grid.together(mine, name, affected[-1]).verdict if affected else None
         holds_on = tuple(torch for torch, fine in good.items() if fine)
-        yield Advice(
-            name, verdict, tuple(good), holds_on, tuple(against), held + len(against), held, newest
-        )
+        yield Advice(name, verdict, tuple(good), holds_on, tuple(against), held + len(against), held, newest)
 
 
 def _disagreements(case: Case, grid: Grid, repros: tuple[str, ...]) -> Iterable[Disagreement]:

@@ -1,4 +1,4 @@
-"""Charts and the CSV of timings: speed-up by shape and mode, across releases, compile time, share of
+"""Charts of timings: speed-up by shape and mode, across releases, compile time, share of
 the machine's limit.
 
 Points are medians, bars the quartiles; a hollow point is no difference beyond the noise, a cross a
@@ -13,19 +13,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from harness.judge import version_key
 from harness.report.charts import Chart
-from harness.timingframe import timing_frame
 
 EAGER = "#000000"
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7F7F7F", "#B8A800")
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#7F7F7F")
 MARKERS = "osD^vPX*<>"
 PNG_DPI = 110
+SAME, FAILED = "no difference", "failed"
 _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "harness", "svg.fonttype": "path", "font.family": "DejaVu Sans", "font.size": 9,
     "axes.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False, "path.simplify": False,
@@ -50,34 +49,6 @@ class _Look:
     name: str
     colour: str
     marker: str
-
-
-def write_timings(results: Path) -> list[Path]:
-    """Make everything from ``results/timings``: ``tables/timings.csv``, one CSV and the charts
-    (SVG and PNG) of each case. Returns the files."""
-    table = timing_frame(results / "timings")
-    if table.empty:
-        return []
-    files = [results / "tables" / "timings.csv"]
-    _write(files[0], to_csv(table).encode())
-    for case, part in table.groupby("case", sort=True):
-        files.append(results / "tables" / f"timing-{case}.csv")
-        _write(files[-1], to_csv(part).encode())
-    for chart in timing_charts(table):
-        for form, data in (("svg", chart.svg), ("png", chart.png)):
-            files.append(results / "charts" / f"{chart.name}.{form}")
-            _write(files[-1], data)
-    return files
-
-
-def to_csv(table: pd.DataFrame) -> str:
-    """The frame in a fixed order, numbers in six digits."""
-    keys = ["case", "machine", "device", "torch", "timing", "dtype", "flops", "size"]
-    ordered = table.sort_values(
-        keys, key=lambda c: c.map(version_key) if c.name == "torch" else c, kind="stable"
-    )
-    text: str = ordered.to_csv(index=False, float_format="%.6g", lineterminator="\n")
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def timing_charts(table: pd.DataFrame) -> list[Chart]:
@@ -113,25 +84,25 @@ def _drawn(title: str, draw: Callable[[], Any], looks: Sequence[_Look]) -> tuple
             return None
         FigureCanvasAgg(figure)
         used = {text for axes in figure.axes for text in axes.get_legend_handles_labels()[1]}
-        _legend(figure, [look for look in looks if look.name in used])
+        _legend(figure, looks, used)
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
         return _bytes(figure, "svg"), _bytes(figure, "png")
 
 
-def _legend(figure: Any, looks: Sequence[_Look]) -> None:
+def _legend(figure: Any, looks: Sequence[_Look], used: set[str]) -> None:
     from matplotlib.lines import Line2D
 
+    drawn = [(look.name, look.colour, look.marker, look.colour) for look in looks if look.name in used]
+    drawn += [(SAME, "#555555", "o", "white")] if SAME in used else []
+    drawn += [(FAILED, "#555555", "x", "#555555")] if FAILED in used else []
     handles = [
-        Line2D([], [], color=look.colour, marker=look.marker, linestyle="", label=look.name) for look in looks
+        Line2D([], [], color=colour, marker=marker, markerfacecolor=face, linestyle="", label=name)
+        for name, colour, marker, face in drawn
     ]
-    handles.append(
-        Line2D(
-            [], [], color="#555555", marker="o", markerfacecolor="white", linestyle="", label="no difference"
-        )
-    )
-    handles.append(Line2D([], [], color="#555555", marker="x", linestyle="", label="failed"))
-    width = max(len(str(handle.get_label())) for handle in handles)
-    columns = max(1, int(figure.get_figwidth() / (0.5 + 0.085 * width)))
+    if not drawn:  # the axis names the variants
+        return
+    width = max(len(name) for name, *_ in drawn)
+    columns = max(1, min(len(drawn), int(figure.get_figwidth() / (0.5 + 0.08 * width))))
     figure.legend(handles=handles, loc="outside lower left", ncols=columns, frameon=False)
 
 
@@ -252,12 +223,15 @@ def _points(axes: Any, part: pd.DataFrame, looks: Sequence[_Look], column: str, 
                 if pd.notna(row[column]) and row[column] > 0:
                     bars = [[row[column] - row[f"{column}_low"]], [row[f"{column}_high"] - row[column]]]
                     hollow = row[word] == "none"
+                    if hollow:
+                        axes.plot([], [], label=SAME)
                     axes.errorbar(
                         place + shift, row[column], yerr=bars, color=look.colour, marker=look.marker,
                         markersize=5.5, markerfacecolor="white" if hollow else look.colour, linestyle="",
                         elinewidth=1.3, capsize=2, label=look.name, zorder=3,
                     )  # fmt: skip
                 elif row["kind"] != "ok":
+                    axes.plot([], [], label=FAILED)
                     axes.plot(
                         place + shift, 0.03, marker="x", color=look.colour, markersize=6, linestyle="",
                         transform=axes.get_xaxis_transform(), label=look.name, clip_on=False,
@@ -289,7 +263,7 @@ def _compile_times(sheet: _Sheet) -> Any:
                 continue
             spread = [place + 0.18 * ((n % 3) - 1) for n in range(len(values))]
             axes.plot(values, spread, color=look.colour, marker=look.marker, linestyle="", markersize=4.5,
-                      alpha=0.55, markeredgewidth=0, label=look.name)  # fmt: skip
+                      alpha=0.55, markeredgewidth=0)  # fmt: skip
             series = pd.Series(values)
             low, middle, high = (float(series.quantile(q)) for q in (0.25, 0.5, 0.75))
             axes.plot([low, high], [place, place], color=look.colour, linewidth=2, zorder=3)
@@ -301,8 +275,9 @@ def _compile_times(sheet: _Sheet) -> Any:
         axes.set_title(f"torch {torch}")
         axes.grid(axis="x", color="#e5e5e5", linewidth=0.6)
         _plain_ticks(axes, "", 10.0, axis="x")
-    for axes in grid[-1]:
-        axes.set_xlabel("first call (s); a dot a shape, once each")
+    for axes in flat[: len(releases)]:
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("first call (s)")
     return figure
 
 
@@ -315,7 +290,7 @@ def _releases(sheet: _Sheet) -> Any:
         return None
     sizes, dtypes = _sizes(part), sorted(part["dtype"].unique(), reverse=True)
     figure = Figure(
-        figsize=(0.6 + len(sizes) * max(2.3, 0.42 * len(releases)), 1.0 + 2.4 * len(dtypes)),
+        figsize=(0.6 + len(sizes) * max(2.3, 0.42 * len(releases)), 1.5 + 2.5 * len(dtypes)),
         facecolor="white", layout="constrained",
     )  # fmt: skip
     grid = figure.subplots(len(dtypes), len(sizes), squeeze=False, sharex=True)
@@ -336,14 +311,16 @@ def _releases(sheet: _Sheet) -> Any:
                     markersize=4.5, linewidth=1, elinewidth=1.2, capsize=2, label=look.name,
                 )  # fmt: skip
                 lost = [i + shift for i in at if rows.loc[releases[i], "kind"] != "ok"]
-                axes.plot(lost, [0.03] * len(lost), marker="x", color=look.colour, linestyle="",
-                          transform=axes.get_xaxis_transform(), clip_on=False)  # fmt: skip
+                if lost:  # an empty line without clipping would take the layout to its corner
+                    axes.plot([], [], label=FAILED)
+                    axes.plot(lost, [0.03] * len(lost), marker="x", color=look.colour, linestyle="",
+                              transform=axes.get_xaxis_transform(), clip_on=False)  # fmt: skip
             axes.set_ylim(bottom=0)
             axes.set_xlim(-0.5, len(releases) - 0.5)
             axes.set_xticks(range(len(releases)), releases, rotation=90)
-            axes.set_title(f"{size}, {dtype}", fontsize=9)
-            axes.set_ylabel(f"time a call ({unit})")
+            axes.set_title(f"{size}, {dtype}, {unit}", fontsize=9)
             axes.grid(axis="y", color="#e5e5e5", linewidth=0.6)
+        line[0].set_ylabel("time a call")
     return figure
 
 
@@ -351,7 +328,10 @@ _KINDS: dict[str, tuple[str, Callable[[_Sheet], Any]]] = {
     "speedup": ("Speed-up over eager, torch {torch}", _speedups),
     "cost": ("What workarounds cost, torch {torch}", _costs),
     "releases": ("Time a call across releases, wall time", _releases),
-    "compile": ("First call from cold caches: compilation", _compile_times),
+    "compile": (
+        "First call from cold caches: compilation; a dot a size and dtype, once each",
+        _compile_times,
+    ),
     "share": ("Share of the machine's measured limit, torch {torch}", _shares),
 }
 
@@ -390,25 +370,16 @@ def _unit(seconds: float) -> tuple[float, str]:
 
 
 def _plain_ticks(axes: Any, unit: str, base: float, axis: str = "y") -> None:
-    """Ticks of a log axis as plain numbers, at 1, 2, 5 where whole powers are few."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    """Ticks of a log axis as plain numbers; evenly spaced ones where whole powers are few."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     which = axes.yaxis if axis == "y" else axes.xaxis
     low, high = which.get_view_interval()
-    few = low > 0 and math.log(high / low, base) < 2.5
-    subs: tuple[float, ...] = (1.0,)
-    if few:
-        subs = (1.0, 1.25, 1.5, 1.75) if base == 2 else (1.0, 2.0, 5.0)
-    which.set_major_locator(LogLocator(base=base, subs=subs, numticks=12))
+    span = math.log(high / low, base) if low > 0 else 9.0
+    subs = (1.0, 2.0, 5.0) if base == 10 and span < 3 else (1.0,)
+    if span < (2.0 if base == 2 else 0.6):
+        which.set_major_locator(MaxNLocator(6))
+    else:
+        which.set_major_locator(LogLocator(base=base, subs=subs, numticks=12))
     which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{unit}"))
     which.set_minor_formatter(NullFormatter())
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Whole file, renamed into place; untouched where it holds just that."""
-    if file.exists() and file.read_bytes() == data:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f".{file.name}.part")
-    part.write_bytes(data)
-    part.replace(file)

@@ -33,8 +33,8 @@ from harness.wheelhouse.manifest import (
 PART_SIZE = 60_000_000
 # On a slim libtorch_cuda.so (520 MB) and libtorch_cpu.so (448 MB), one busy core: preset 1 gave
 # 68 + 88 MB in 30 s, 3 with the x86 filter 66 + 82 MB in 135 s, 6 with it 64 + 73 MB in 450 s.
-PRESET = 3
-DICTIONARY = 32 << 20
+PRESET = 1
+DICTIONARY = 8 << 20
 
 # What a host that only compiles and runs on one GPU never opens. ``*`` matches ``/`` too.
 SINGLE_GPU_DROP = (

@@ -38,9 +38,13 @@ def main(job_path: str) -> None:
     else:
         result = guarded(lambda: run_repro(job["spec"], progress), progress)
     temporary = job["result"] + ".part"
-    with open(temporary, "w") as stream:
-        json.dump(result, stream)
-    os.replace(temporary, job["result"])
+    try:
+        with open(temporary, "w") as stream:
+            json.dump(result, stream)
+        os.replace(temporary, job["result"])
+    except OSError as exc:
+        print("the result cannot be written: %s" % exc, file=sys.stderr)
+        code = code or 70
     if code:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -114,4 +118,11 @@ def run_probe(progress: Progress) -> Json:
     except BaseException as exc:
         facts["cuda_available"] = False
         facts["cuda_error"] = str(exc)[:500]
+    try:
+        # Writes the byte code of the compiler's modules, which takes longer than many an attempt:
+        # the first attempt in a new environment is then no slower than the next.
+        import torch._dynamo
+        import torch._inductor.compile_fx
+    except BaseException as exc:
+        facts["compiler_import_error"] = "%s: %s" % (type(exc).__name__, str(exc)[:500])
     return result

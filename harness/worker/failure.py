@@ -41,7 +41,7 @@ def guarded(work: Callable[[], Json], progress: Progress) -> Json:
     except Mismatch as exc:
         return {"kind": "mismatch", "phase": "compare", "reason": str(exc), **exc.seen}
     except SystemExit as exc:
-        return {"kind": "error", "phase": progress.phase, "exceptions": describe_chain(exc)}
+        return failure(exc, progress)
     except BaseException as exc:
         print_traceback(exc)
         return failure(exc, progress)
@@ -58,7 +58,7 @@ def failure(exc: BaseException, progress: Progress) -> Json:
 
 def _is_oom(exc: BaseException) -> bool:
     names = {type(link).__name__ for link, _ in chain_of(exc)}
-    text = str(exc)
+    text = said(exc)
     return bool(
         names & {"OutOfMemoryError", "MemoryError"}
         or "CUDA out of memory" in text
@@ -93,6 +93,14 @@ def chain_of(exc: BaseException) -> list[tuple[BaseException, str]]:
     return found
 
 
+def said(exc: BaseException) -> str:
+    """The exception's message, which is code of the repro's own."""
+    try:
+        return str(exc)
+    except Exception:
+        return "<the message itself could not be made>"
+
+
 def describe_chain(exc: BaseException | None) -> list[Json]:
     """The chain as JSON: qualified type, message (middle left out where it is long), link."""
     described = []
@@ -101,10 +109,7 @@ def describe_chain(exc: BaseException | None) -> list[Json]:
         name = kind.__qualname__
         if kind.__module__ not in ("builtins", "__main__"):
             name = "%s.%s" % (kind.__module__, name)
-        try:
-            message = str(link)
-        except Exception:
-            message = "<the message itself could not be made>"
+        message = said(link)
         if len(message) > MESSAGE_CHARS:
             half = MESSAGE_CHARS // 2
             message = "%s\n[...]\n%s" % (message[:half], message[-half:])
@@ -157,7 +162,7 @@ def print_traceback(exc: BaseException) -> None:
 
 
 def first_line(exc: BaseException) -> str:
-    lines = [line for line in str(exc).splitlines() if line.strip()]
+    lines = [line for line in said(exc).splitlines() if line.strip()]
     return lines[0] if lines else type(exc).__name__
 
 

@@ -16,7 +16,6 @@ replies are ``{"event": "ready", ...}`` once, then ``{"event": "done", "id": ...
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
 import os
@@ -27,90 +26,23 @@ import sys
 import time
 from typing import Any, Dict
 
-PR_SET_PDEATHSIG = 1
-PR_SET_CHILD_SUBREAPER = 36
+from .processes import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_PDEATHSIG,
+    catches,
+    children,
+    descendants,
+    end_all,
+    prctl,
+    quiet_kill,
+    resident_bytes,
+    signal_name,
+)
+
 TAIL = 64 * 1024
 POLL_S = 0.2
 
 Json = Dict[str, Any]
-
-
-def prctl(option: int, value: int) -> None:
-    """prctl(2); a refusal is not fatal, the harness looks for leftovers too."""
-    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
-
-
-def children(pid: int) -> list[int]:
-    """Direct children of ``pid``, of every thread of it."""
-    found: list[int] = []
-    try:
-        tasks = os.listdir("/proc/%d/task" % pid)
-    except OSError:
-        return found
-    for task in tasks:
-        try:
-            with open("/proc/%d/task/%s/children" % (pid, task)) as stream:
-                found += [int(word) for word in stream.read().split()]
-        except (OSError, ValueError):
-            continue
-    return found
-
-
-def descendants(pid: int) -> list[int]:
-    """All processes below ``pid``, parents first."""
-    found: list[int] = []
-    queue = children(pid)
-    seen: set[int] = set()
-    while queue:
-        child = queue.pop()
-        if child in seen:
-            continue
-        seen.add(child)
-        found.append(child)
-        queue += children(child)
-    return found
-
-
-def end_all(pid: int, keep: set[int] | None = None, patience_s: float = 10.0) -> int:
-    """Kill everything below ``pid`` but ``keep`` and what is below those; reap. Returns how many."""
-    keep = keep or set()
-    killed: set[int] = set()
-    end = time.monotonic() + patience_s
-    while time.monotonic() < end:
-        spared = set(keep)
-        for kept in keep:
-            spared |= set(descendants(kept))
-        alive = [child for child in descendants(pid) if child not in spared]
-        for child in alive:
-            try:
-                os.kill(child, signal.SIGKILL)
-                killed.add(child)
-            except OSError:
-                pass
-        for child in children(pid):
-            if child not in keep:
-                try:
-                    os.waitpid(child, os.WNOHANG)
-                except OSError:
-                    pass
-        if not alive:
-            break
-        time.sleep(0.005)
-    return len(killed)
-
-
-def resident_bytes(pids: list[int]) -> int:
-    """Sum of resident set sizes less the shared file pages, in bytes."""
-    page = os.sysconf("SC_PAGE_SIZE")
-    total = 0
-    for pid in pids:
-        try:
-            with open("/proc/%d/statm" % pid) as stream:
-                words = stream.read().split()
-            total += max(0, int(words[1]) - int(words[2])) * page
-        except (OSError, ValueError, IndexError):
-            continue
-    return total
 
 
 class Tail:
@@ -132,7 +64,8 @@ class Tail:
 
 
 def write_json(path: str, value: Json) -> None:
-    """Whole file, renamed into place."""
+    """Whole file, renamed into place; the repro may have removed the folder."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = "%s.%d" % (path, os.getpid())
     with open(temporary, "w") as stream:
         json.dump(value, stream)
@@ -159,8 +92,10 @@ def start_attempt(job: Json, job_path: str, warm: bool, out: int, err: int) -> N
         os.dup2(null, 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
-        os.closerange(3, 256)
-        os.chdir(job["folder"])
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) > 2:
+                _close(int(name))
+        os.chdir(job.get("cwd") or job["folder"])
         os.environ.clear()
         os.environ.update(job["environ"])
         if job.get("command"):
@@ -250,12 +185,15 @@ def supervise(job: Json, job_path: str, warm: bool) -> None:
             status["timed_out"] = True
         elif now >= deadline - 1.0 and not warned:
             warned = True
-            _quiet_kill(pid, signal.SIGUSR2)  # faulthandler writes where it hangs
+            if catches(pid, signal.SIGUSR2):
+                quiet_kill(pid, signal.SIGUSR2)  # faulthandler writes where it hangs
         if status["out_of_memory"] or status["timed_out"] or stop:
-            _quiet_kill(pid, signal.SIGKILL)
+            quiet_kill(pid, signal.SIGKILL)
             _, code = os.waitpid(pid, 0)
     status["duration_s"] = time.monotonic() - started
     status["left_behind"] = end_all(me)
+    if stop:  # by the server, or by the repro: nobody is told anything
+        os._exit(0)
     for descriptor, tail in tails.items():
         for _ in range(1024):
             data = _read(descriptor)
@@ -263,10 +201,9 @@ def supervise(job: Json, job_path: str, warm: bool) -> None:
                 break
             tail.add(data)
     if os.WIFSIGNALED(code):
-        status["signal"] = signal.Signals(os.WTERMSIG(code)).name
+        status["signal"] = signal_name(os.WTERMSIG(code))
     else:
         status["exit_code"] = os.WEXITSTATUS(code)
-    status["stopped"] = bool(stop)
     status["max_resident_bytes"] = most
     status["stdout_tail"] = tails[out_read].text()
     status["stderr_tail"] = tails[err_read].text()
@@ -285,9 +222,9 @@ def _read(descriptor: int) -> bytes | None:
         return b""
 
 
-def _quiet_kill(pid: int, number: int) -> None:
+def _close(descriptor: int) -> None:
     try:
-        os.kill(pid, number)
+        os.close(descriptor)
     except OSError:
         pass
 
@@ -351,7 +288,20 @@ def preimport(modules: list[str]) -> Json:
         return {"warm": False, "why": "importing %s started %d threads" % (module, threads - 1)}
     if children(os.getpid()):
         return {"warm": False, "why": "importing %s started processes" % module}
+    if holds_gpu():
+        return {"warm": False, "why": "importing %s opened the GPU, which a fork cannot use" % module}
     return {"warm": bool(modules), "why": ""}
+
+
+def holds_gpu() -> bool:
+    """Whether this process has a GPU open. CUDA that is initialised does not survive a fork."""
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink("/proc/self/fd/" + name).startswith("/dev/nvidia"):
+                return True
+        except OSError:
+            continue
+    return False
 
 
 def serve(modules: list[str]) -> None:

@@ -42,16 +42,13 @@ def quartiles(values: list[float]) -> list[float]:
     return [at(0.25), at(0.5), at(0.75)]
 
 
-def summary(values: list[float]) -> Json:
-    """Median, quartiles, number and the values themselves, in five digits."""
+def summary(values: list[float], keep: bool = True) -> Json:
+    """Median, quartiles, number and, to be kept, the values themselves, in five digits."""
     low, middle, high = quartiles(values)
-    return {
-        "median": short(middle),
-        "q1": short(low),
-        "q3": short(high),
-        "n": len(values),
-        "rounds": [short(value) for value in values],
-    }
+    found: Json = {"median": short(middle), "q1": short(low), "q3": short(high), "n": len(values)}
+    if keep:
+        found["rounds"] = [short(value) for value in values]
+    return found
 
 
 def short(value: float) -> float:
@@ -236,7 +233,7 @@ def machine_limits(torch: Any, device: str, dtype: Any) -> Json:
             side = 2048
             times = product(side)
         rates = [2 * side**3 / seconds for seconds in times]
-        limits["product"] = {"side": side, "flops_per_s": summary(rates)}
+        limits["product"] = {"side": side, "flops_per_s": summary(rates, False)}
     except Exception as exc:  # no product in this dtype, or no room
         limits["product"] = {"side": side, "error": "%s: %s" % (type(exc).__name__, str(exc)[:200])}
     try:
@@ -245,7 +242,7 @@ def machine_limits(torch: Any, device: str, dtype: Any) -> Json:
         clock.batch(target.copy_, [[source]], 0, 1)
         times = [clock.batch(target.copy_, [[source]], 0, 3 if device == "cuda" else 1) for _ in range(7)]
         rates = [2 * copied / seconds for seconds in times]
-        limits["copy"] = {"bytes": copied, "bytes_per_s": summary(rates)}
+        limits["copy"] = {"bytes": copied, "bytes_per_s": summary(rates, False)}
     except Exception as exc:
         limits["copy"] = {"bytes": copied, "error": "%s: %s" % (type(exc).__name__, str(exc)[:200])}
     return limits
