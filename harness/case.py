@@ -240,6 +240,7 @@ class Timing(Strict):
     inputs: dict[str, TensorInput]
     sizes: dict[str, dict[str, Annotated[int, Field(ge=1)]]]
     dtypes: list[str] = ["float32"]
+    devices: list[Device] | None = None
     variants: dict[str, TimingVariant]
     flops: str | None = None
     bytes: str | None = None

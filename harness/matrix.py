@@ -136,6 +136,8 @@ class Matrix:
         self._lanes_open = 0
         self._preparing = True
         self._stop = threading.Event()
+        self._ended = threading.Event()
+        self._alive = 0
         self._running = 0
         self._lanes: list[_Lane] = []
         self._error: BaseException | None = None
@@ -155,18 +157,19 @@ class Matrix:
             threading.Thread(target=self._guard, args=(self._work,), name=f"cell-{i}")
             for i in range(self.options.jobs)
         ]
+        self._alive = len(threads)
         for thread in threads:
             thread.start()
         try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)
+            # An event, not join(timeout): in Python 3.11 a join that Ctrl-C interrupts can take a
+            # running thread for an ended one.
+            while not self._ended.wait(0.2):
+                pass
         except KeyboardInterrupt:
             self.stop()
         finally:
-            self.stop(quiet=not any(thread.is_alive() for thread in threads))
-            for thread in threads:
-                thread.join()
+            self.stop(quiet=self._ended.is_set())
+            self._ended.wait()
             for lane in self._lanes:
                 self._close(lane)
         self.summary.seconds = time.monotonic() - began
@@ -196,6 +199,11 @@ class Matrix:
             with self._condition:
                 self._error = self._error or exc
             self.stop(quiet=True)
+        finally:
+            with self._condition:
+                self._alive -= 1
+                if not self._alive:
+                    self._ended.set()
 
     # Environments, one thread -----------------------------------------------------------------
 

@@ -25,7 +25,7 @@ TOLD = {Kind.OK, Kind.ERROR, Kind.MISMATCH, Kind.OOM, Kind.UNSUPPORTED}  # what 
 
 def shorten(text: str, python: Path, home: Path) -> str:
     """``text`` with the paths of this machine replaced: records are for others to read."""
-    text = re.sub(re.escape(str(home / "attempts")) + r"/[0-9a-z-]+/work", "<attempt>", text)
+    text = re.sub(re.escape(str(home / "attempts")) + r"/[0-9a-z-]+/[0-9a-z-]+/work", "<attempt>", text)
     pairs = [(str(python.parent.parent), "<env>"), (str(home), "<home>"), (str(WORKER.parent), "<harness>")]
     with contextlib.suppress(OSError):
         base = python.resolve().parent.parent

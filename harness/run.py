@@ -20,6 +20,7 @@ from typing import Any
 
 import psutil
 
+from harness.disk import Claim, forget
 from harness.errors import SetupError
 from harness.outcome import Kind, Outcome
 from harness.reading import LOST, WORKER, read_outcome
@@ -101,14 +102,19 @@ class Server:
         self._closed = False
         self._link: _Link
         self._alone: set[Server] = set()
-        for modules in (WARM if warm else ()) + ((),):
-            self._start(modules)
-            if self.warm or not modules:
-                break
-            self._end(self._link)
+        self._folder = Claim(home / "attempts")
+        try:
+            for modules in (WARM if warm else ()) + ((),):
+                self._start(modules)
+                if self.warm or not modules:
+                    break
+                self._end(self._link)
+        except BaseException:
+            self._folder.release()
+            raise
 
     def _start(self, modules: tuple[str, ...]) -> None:
-        scratch = self.home / "attempts" / f"server-{uuid.uuid4().hex[:12]}"
+        scratch = self._folder.path / f"server-{uuid.uuid4().hex[:12]}"
         for name in ("home", "tmp"):
             (scratch / name).mkdir(parents=True, exist_ok=True)
         environ = base_environ(self.python, scratch)
@@ -187,7 +193,9 @@ class Server:
 
     def _attempt(self, request: Request) -> tuple[Outcome, _Link]:
         name = uuid.uuid4().hex[:12]
-        root = self.home / "attempts" / name
+        root = self._folder.path / name
+        if self._closed:
+            raise Interrupted
         try:
             job = self._lay_out(root, request)
         except OSError as exc:
@@ -208,7 +216,7 @@ class Server:
                 outcome = Outcome(kind=Kind.TIMEOUT, phase=outcome.phase, reason=reason)
             return outcome, link
         finally:
-            forget(root)
+            forget(self._folder.path if self._closed else root)
 
     def _lay_out(self, root: Path, request: Request) -> dict[str, Any]:
         """Make the attempt's folder; returns the job that is written there."""
@@ -289,16 +297,7 @@ class Server:
         for server in servers:
             server.close()
         self._end(self._link)
-
-
-def forget(folder: Path) -> None:
-    """Remove an attempt's folder, whatever the repro did to its permissions."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.is_dir():
-        for where, _, _ in os.walk(folder):
-            with contextlib.suppress(OSError):
-                Path(where).chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)
+        self._folder.release()
 
 
 def probe(python: Path, home: Path) -> dict[str, Any]:

@@ -113,9 +113,9 @@ def run_timings(
         UsageError: nothing to time, or a timing that makes no sense.
         StoreError: a record could not be written; everything before it is kept.
     """
-    cells = [cell for case in cases if device in case.devices for cell in plan(case, options.only)]
+    cells = [cell for case in cases if device in case.devices for cell in plan(case, options.only, device)]
     if not cells:
-        known = [cell.name for case in cases if device in case.devices for cell in plan(case)]
+        known = [cell.name for case in cases if device in case.devices for cell in plan(case, (), device)]
         what = f"no timing matches {' '.join(options.only)}" if options.only else "no case has timings"
         raise UsageError(f"{what} on {device}", "known: " + ", ".join(known) if known else None)
     run = _Run(cells, device, TimingStore(store_root), environments, options, watcher)

@@ -48,14 +48,18 @@ class TimingCell:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def plan(case: Case, only: Sequence[str] = ()) -> list[TimingCell]:
+def plan(case: Case, only: Sequence[str] = (), device: str | None = None) -> list[TimingCell]:
     """The cells of a case, the most telling first: timings in turn, the ends of each list of sizes
     before its middle, so that what a deadline leaves still spans the range.
 
     Raises:
         UsageError: a formula or a shape that has no value, a variant that is not there.
     """
-    lists = [_cells(case, name, timing) for name, timing in case.timings.items()]
+    lists = [
+        _cells(case, name, timing)
+        for name, timing in case.timings.items()
+        if device is None or timing.devices is None or device in timing.devices
+    ]
     lists = [[c for c in cells if not only or any(fnmatchcase(c.name, p) for p in only)] for cells in lists]
     places = [
         ((index + 0.5) / len(cells), number, cell)

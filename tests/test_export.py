@@ -442,9 +442,11 @@ def test_an_export_leaves_nothing_behind_in_the_temporary_folder(
 
 
 @pytest.mark.real
+@pytest.mark.skipif("HARNESS_REAL" not in os.environ, reason="HARNESS_REAL is not set")
 def test_exports_of_the_corpus_agree_with_the_harness_on_real_torch(
-    real_python: list[tuple[str, Path]], tmp_path: Path
+    request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
+    real_python: list[tuple[str, Path]] = request.getfixturevalue("real_python")
     for version, python in real_python:
         folder = tmp_path / version
         folder.mkdir()

@@ -64,12 +64,12 @@ def test_pre_releases_come_only_by_name_or_where_there_is_nothing_else() -> None
 
 @pytest.mark.parametrize(
     "text",
-    ["", "two", "2.9..2.8", "latest:0", "latest:-1", "latest:x", "2.6...2.9", ",", "minors:", "..x", "9" * 600,
-     "minors:" * 80, "2.1,,x"],
-)  # fmt: skip
-def test_a_range_that_is_none_is_refused_with_a_hint(text: str) -> None:
+    ["two", "2.9..2.8", "latest:0", "latest:-1", "latest:x", "2.6...2.9", ",", "minors:", "..x", "2.1,,x"],
+)
+@pytest.mark.parametrize("times", [1, 200])
+def test_a_range_that_is_none_is_refused_with_a_hint(text: str, times: int) -> None:
     with pytest.raises(UsageError) as caught:
-        ReleaseRange.parse(text)
+        ReleaseRange.parse(text * times)
     assert caught.value.hint
 
 

@@ -174,7 +174,8 @@ class TestExpectations:
         wanted = self.expecting(a_case, repro="trigger-0", verdict="bug")
         assert expected.check_expectations([wanted], [row()])[0].result == "holds"
         assert expected.check_expectations([wanted], [])[0].result == "no evidence"
-        [silent] = expected.check_expectations([wanted], [row(verdict="unknown", kind="setup", message="no wheel")])
+        nothing = row(verdict="unknown", kind="setup", message="no wheel")
+        [silent] = expected.check_expectations([wanted], [nothing])
         assert silent.result == "no evidence"
         assert "no wheel" in silent.measured
 

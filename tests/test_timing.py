@@ -36,6 +36,7 @@ from harness.worker.steady import Clock, Steady, quartiles, summary, wanted_sets
 from harness.worker.timing import MARK
 
 Json = dict[str, Any]
+Start = Callable[..., tuple[Summary, list[str]]]
 NAMES = {"b": 2, "m": 128, "k": 64, "n": 32, "itemsize": 4}
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from harness.cli import bisecting, disk, reporting, running
+from harness.cli import bisecting, disk, reporting, running, timing
 from harness.cli.options import err
 from harness.env import default_home
 from harness.errors import HarnessError
@@ -27,7 +27,7 @@ Exit codes: 0 done; 1 a checked expectation does not hold; 2 usage or a malforme
 3 inconclusive; 4 an environment could not be made; 130 interrupted."""
 
 app = typer.Typer(help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-for part in (running.app, bisecting.app, reporting.app, disk.app):
+for part in (running.app, bisecting.app, timing.app, reporting.app, disk.app):
     app.add_typer(part)
 app.add_typer(disk.envs_app, name="envs")
 

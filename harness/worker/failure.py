@@ -8,7 +8,7 @@ from typing import Any, Dict
 from .progress import Progress
 
 Json = Dict[str, Any]
-MESSAGE_CHARS = 6000
+MESSAGE_CHARS = 3000
 
 
 class Unsupported(Exception):

@@ -48,21 +48,24 @@ def descendants(pid: int) -> list[int]:
 
 
 def end_all(pid: int, keep: set[int] | None = None, patience_s: float = 10.0) -> int:
-    """Kill everything below ``pid`` but ``keep`` and what is below those; reap. Returns how many."""
+    """Kill everything below ``pid`` but the children ``keep`` and what is below those; reap.
+
+    Orphans come to ``pid`` as its own children, so it is enough to look at those: a list of all
+    descendants, less those of ``keep``, would hold what a kept one has started in between.
+    Returns how many were killed.
+    """
     keep = keep or set()
     killed: set[int] = set()
     end = time.monotonic() + patience_s
     while time.monotonic() < end:
-        spared = set(keep)
-        for kept in keep:
-            spared |= set(descendants(kept))
-        alive = [child for child in descendants(pid) if child not in spared]
+        alive = [child for child in children(pid) if child not in keep]
         for child in alive:
-            try:
-                os.kill(child, signal.SIGKILL)
-                killed.add(child)
-            except OSError:
-                pass
+            for each in (child, *descendants(child)):
+                try:
+                    os.kill(each, signal.SIGKILL)
+                    killed.add(each)
+                except OSError:
+                    pass
         for child in children(pid):
             if child not in keep:
                 try:
