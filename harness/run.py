@@ -35,7 +35,7 @@ WARM = (("torch", "torch._dynamo", "torch._inductor.compile_fx"), ("torch", "tor
 # What an attempt may see of the caller's variables: no token, no proxy, no private path.
 ALLOWED = re.compile(
     r"LANG|LC_[A-Z]+|TZ|CC|CXX|CUDA_HOME|CUDA_PATH|CUDA_VISIBLE_DEVICES|NVIDIA_[A-Z_]+|LD_LIBRARY_PATH|"
-    r"OMP_NUM_THREADS|MKL_NUM_THREADS|ROCM_[A-Z_]+|HIP_[A-Z_]+|FAKE_STATE"
+    r"OMP_NUM_THREADS|MKL_NUM_THREADS|TORCHINDUCTOR_COMPILE_THREADS|ROCM_[A-Z_]+|HIP_[A-Z_]+|FAKE_STATE"
 )
 
 

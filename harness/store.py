@@ -31,6 +31,8 @@ from harness.outcome import Kind, Outcome
 from harness.target import Target, slug
 
 SCHEMA = 1
+# Variables that attempts see and that bear on what is measured: said in the record where set.
+SAID = ("CUDA_VISIBLE_DEVICES", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")
 _NOT_EVIDENCE = {Kind.SETUP, Kind.SKIPPED}
 
 
@@ -91,6 +93,9 @@ def target_facts(target: Target, facts: dict[str, Any]) -> dict[str, Any]:
     if source.release is not None:
         known.setdefault("release_date", source.release.date)
     channel = "wheelhouse" if source.channel.startswith("wheelhouse:") else source.channel
+    environ = {name: os.environ[name] for name in SAID if name in os.environ}
+    if environ:
+        known["environ"] = environ
     return {"torch": torch, "build": build, "channel": channel, "device": target.device, **known}
 
 

@@ -19,7 +19,10 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 Cases = Annotated[
-    list[str] | None, typer.Argument(metavar="[CASE]...", help="Case ids or YAML files; all by default.")
+    list[str] | None,
+    typer.Argument(
+        metavar="[CASE[/REPRO]]...", help="Case ids, single repros, or YAML files; all by default."
+    ),
 ]
 Torch = Annotated[str, typer.Option(help="Releases: 2.14.1, 2.8.., 2.6..2.9, latest:5, minors, all.")]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, or both with a comma.")]

@@ -6,13 +6,15 @@ import json
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cell import make_cell, parse_cell
+from harness.case import Case
+from harness.cell import Cell, make_cell, parse_cell
 from harness.cli.options import (
     Budget,
     Cases,
@@ -38,7 +40,7 @@ from harness.cli.options import (
 from harness.env import DEFAULT_BUDGET, Environments, default_home
 from harness.errors import UsageError
 from harness.live import LiveWatcher, PlainWatcher, printable
-from harness.matrix import Matrix, Options, Summary
+from harness.matrix import Matrix, Options, Summary, cells_of
 from harness.run import DEFAULT_TIMEOUT_S, Server
 from harness.store import Store
 from harness.target import parse_devices, pick_sources
@@ -66,7 +68,7 @@ def matrix(
     results: ResultsDir = Path("results"),
 ) -> None:
     """Run what is not recorded yet, newest release first. Ctrl-C keeps all that ran."""
-    chosen = corpus(cases_dir, cases)
+    chosen, wanted = _chosen(cases, cases_dir)
     devices = parse_devices(device)
     store = Store(results / "records")
     sources = sources_for(torch, channel, python, interpreter, chosen, offline)
@@ -74,7 +76,7 @@ def matrix(
     environments = Environments(default_home(), int(budget * 1e9), offline)
     plain = not err.is_terminal
     watcher: Any = PlainWatcher(err) if plain else LiveWatcher(err)
-    engine = Matrix(chosen, store, environments, options, watcher)
+    engine = Matrix(chosen, store, environments, options, watcher, wanted)
     if plain:
         summary = engine.run(sources, devices)
     else:
@@ -82,6 +84,31 @@ def matrix(
             summary = engine.run(sources, devices)
     say_problems(store)
     _close(summary, len(sources))
+
+
+def _chosen(
+    names: list[str] | None, cases_dir: Path
+) -> tuple[list[tuple[Case, Path]], Callable[[str], list[Cell]] | None]:
+    """Cases, and the cells of the repros that were named as CASE/REPRO, where any were."""
+    cells = [n for n in names or [] if "/" in n and not n.endswith((".yaml", ".yml"))]
+    ids = [n.split("/")[0] if n in cells else n for n in names or []]
+    chosen = corpus(cases_dir, list(dict.fromkeys(ids)) or None)
+    repros: dict[str, set[str]] = {}
+    for name in cells:
+        case, _, repro, workaround = parse_cell(name, chosen)
+        if workaround is not None or repro is None:
+            raise UsageError(f"{name!r} is no CASE or CASE/REPRO", "one cell alone: harness run")
+        repros.setdefault(case.id, set()).add(repro)
+    if not repros:
+        return chosen, None
+
+    def wanted(device: str) -> list[Cell]:
+        return [
+            cell for cell in cells_of(chosen, device)
+            if cell.case.id not in repros or cell.repro in repros[cell.case.id]
+        ]  # fmt: skip
+
+    return chosen, wanted
 
 
 def _close(summary: Summary, targets: int) -> None:

@@ -280,11 +280,12 @@ def _xz(file: Path, preset: int) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def pack_calls(out_dir: Path, limit: int, torch_order: Sequence[str]) -> list[Path]:
+def pack_calls(out_dir: Path, limit: int, torch_order: Sequence[str], *, reserve: int = 0) -> list[Path]:
     """Move the parts into folders ``call-01``, ``call-02``, ..., each at most ``limit`` bytes.
 
     For a host that takes only so much at a time. Releases come in the order given, so that each
-    can run as soon as its last folder is there; the manifest lies in the first folder.
+    can run as soon as its last folder is there. The manifest lies in the first folder, where
+    ``reserve`` bytes are left free for what else is to be carried.
 
     Raises WheelhouseError if a part is larger than the limit or missing.
     """
@@ -301,17 +302,24 @@ def pack_calls(out_dir: Path, limit: int, torch_order: Sequence[str]) -> list[Pa
     lost = [part.name for part in parts if part.name not in found]
     if lost:
         raise WheelhouseError(f"parts are missing: {', '.join(lost)}", hint="build again")
-    room = limit - (out_dir / MANIFEST).stat().st_size
-    folders: list[Path] = []
-    for part in parts:
-        if part.size > limit:
-            raise WheelhouseError(f"{part.name} is larger than {limit} bytes")
-        if not folders or part.size > room:
-            folders.append(out_dir / f"call-{len(folders) + 1:02}")
-            folders[-1].mkdir(exist_ok=True)
-            room = limit if len(folders) > 1 else room
-        found[part.name].replace(folders[-1] / part.name)
-        room -= part.size
-    if folders:
-        shutil.copy(out_dir / MANIFEST, folders[0] / MANIFEST)
+    large = [part.name for part in parts if part.size > limit]
+    if large:
+        raise WheelhouseError(f"larger than {limit} bytes: {', '.join(large)}")
+    room = limit - reserve - (out_dir / MANIFEST).stat().st_size
+    plan: list[list[Part]] = []
+    while parts:
+        row = []
+        for part in parts:  # in order, and a later part where an earlier one leaves a gap
+            if part.size <= room:
+                row.append(part)
+                room -= part.size
+        plan.append(row)
+        parts = [part for part in parts if part not in row]
+        room = limit
+    folders = [out_dir / f"call-{number:02}" for number in range(1, len(plan) + 1)]
+    for folder, row in zip(folders, plan, strict=True):
+        folder.mkdir(exist_ok=True)
+        for part in row:
+            found[part.name].replace(folder / part.name)
+    shutil.copy(out_dir / MANIFEST, folders[0] / MANIFEST)
     return folders

@@ -27,6 +27,7 @@ from harness.wheelhouse.manifest import WheelhouseError, sha256_of
 ALWAYS = ("setuptools", "numpy")
 RESOLVE_LIMIT_S = 600
 NETWORK_LIMIT_S = 180
+FAR_AHEAD = "2200-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,9 @@ def resolve(
         command += ["--no-index", "--find-links", str(wheels_from.resolve())]
     elif until is not None:
         command += ["--exclude-newer", until.isoformat()]
+        # An override is somebody's choice; the date does not bind it.
+        for name in overrides or {}:
+            command += ["--exclude-newer-package", f"{name}={FAR_AHEAD}"]
     with tempfile.TemporaryDirectory() as folder:
         if overrides:
             file = Path(folder, "overrides.txt")
