@@ -95,6 +95,8 @@ class Uv:
             with self._lock:
                 self._live.discard(process)
         if process.returncode:
+            if self.stopping:
+                raise UvFailure("the run is being stopped", err)
             network = bool(_NETWORK.search(err)) and not _FINAL.search(err)
             raise UvFailure(explain(err), err, network)
         return out

@@ -150,7 +150,8 @@ def test_a_lock_of_a_dead_process_blocks_nobody(make_index: MakeIndex, enter: In
     code = (
         "import sys, time\nsys.path.insert(0, sys.argv[1])\n"
         "from pathlib import Path\nfrom harness.env import Home\n"
-        "Home(Path(sys.argv[2])).lock(sys.argv[3]).acquire()\nprint('held', flush=True)\ntime.sleep(60)\n"
+        "lock = Home(Path(sys.argv[2])).lock(sys.argv[3])\nlock.acquire()\n"
+        "print('held', flush=True)\ntime.sleep(60)\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", code, str(HERE.parent), str(home), name], stdout=subprocess.PIPE
