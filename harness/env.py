@@ -17,6 +17,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -200,9 +201,8 @@ class Environments:
         assert source.release is not None
         packages = [f"torch=={source.release.version}", *ALWAYS, *source.packages]
         if source.channel.startswith("wheelhouse:"):
-            folder = source.channel.removeprefix("wheelhouse:")
-            self.uv.install(python, ["--no-index", "--find-links", folder, *packages])
-            return "from a wheelhouse"
+            folder = Path(source.channel.removeprefix("wheelhouse:")).absolute()
+            return self._install_from(folder, python, source.release.version, packages)
         where = []
         if source.channel != "pypi":
             # PyTorch's own indexes come first and the default one fills in; they give no upload
@@ -229,6 +229,22 @@ class Environments:
             self.uv.install(python, [*where, *packages])
             return f"as of today: nothing fits as of {until}"
         return f"as of {until}"
+
+    def _install_from(self, folder: Path, python: Path, version: str, packages: list[str]) -> str:
+        """Install from a folder of wheels, with no index."""
+        from harness.wheelhouse.hostlibs import link_host_libraries, site_packages
+        from harness.wheelhouse.unpack import find_target
+
+        found = find_target(folder, version, self.uv.python_version(python))
+        if found is None:
+            self.uv.install(python, ["--no-index", "--find-links", str(folder), *packages])
+            return "from a folder of wheels"
+        target, wheels = found
+        self.uv.install(python, ["--no-index", "--no-deps", *map(str, wheels)])
+        if not target.reuse_host:
+            return "from a wheelhouse"
+        lent = link_host_libraries(site_packages(python), site_packages(Path(sys.executable)))
+        return "from a wheelhouse; the host lends " + ", ".join(f"{k} {v}" for k, v in sorted(lent.items()))
 
     def _probe(self, python: Path, source: Source) -> dict[str, Any]:
         from harness.run import probe  # run is a layer above; only its probe is needed here

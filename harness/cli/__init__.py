@@ -16,7 +16,7 @@ from typing import Any
 
 import typer
 
-from harness.cli import bisecting, disk, reporting, running, timing
+from harness.cli import bisecting, disk, reporting, running, timing, wheelhouse
 from harness.cli.options import err
 from harness.env import default_home
 from harness.errors import HarnessError
@@ -30,6 +30,7 @@ app = typer.Typer(help=HELP, no_args_is_help=True, pretty_exceptions_enable=Fals
 for part in (running.app, bisecting.app, timing.app, reporting.app, disk.app):
     app.add_typer(part)
 app.add_typer(disk.envs_app, name="envs")
+app.add_typer(wheelhouse.wheelhouse_app, name="wheelhouse")
 
 
 def _terminate(*_: Any) -> None:
