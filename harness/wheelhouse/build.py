@@ -45,7 +45,7 @@ SINGLE_GPU_DROP = (
     "nvidia/nvshmem/lib/nvshmem_*",
     "nvidia/cuda_nvrtc/lib/*.alt.*",
     "nvidia/cudnn/lib/libcudnn_*",
-    "torch/bin/*",
+    "torch/bin/protoc*",
     "triton/backends/nvidia/lib/cupti*",
     "triton/backends/amd/lib/libtriton_amd_codegen.so",
     "triton/instrumentation/*.so",
