@@ -58,8 +58,8 @@ def examine(environments: Environments, channel: str = "pypi") -> list[Check]:
     need = 8e9
     checks.append(
         Check("disk", free > need,
-              f"{free / 1e9:.1f} GB free, {environments.usage() / 1e9:.1f} of {environments.budget / 1e9:.0f} GB "
-              "of the budget used",
+              f"{free / 1e9:.1f} GB free; {environments.usage() / 1e9:.1f} of a budget of "
+              f"{environments.budget / 1e9:.0f} GB used",
               "" if free > need else "make room, or set HARNESS_HOME to a larger disk")
     )  # fmt: skip
     checks.append(_same_disk(environments))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 from packaging.version import InvalidVersion, Version
 
 from harness.case import Case
@@ -22,6 +21,9 @@ from harness.outcome import (
     workaround_verdict,
 )
 from harness.store import CellRecord, Document, Store
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Digests = dict[tuple[str, str, str | None], str]
 
@@ -206,4 +208,6 @@ def judge_all(store: Store, cases: Iterable[Case], digests: Digests | None = Non
 
 def frame(rows: Iterable[Row]) -> pd.DataFrame:
     """The flat table as a DataFrame with :data:`COLUMNS`."""
+    import pandas as pd  # takes a second, and most commands need none
+
     return pd.DataFrame([asdict(row) for row in rows], columns=COLUMNS)

@@ -169,7 +169,9 @@ class Matrix:
             self.stop()
         finally:
             self.stop(quiet=self._ended.is_set())
-            self._ended.wait()
+            while not self._ended.is_set():
+                with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C hurries nothing
+                    self._ended.wait(0.2)
             for lane in self._lanes:
                 self._close(lane)
         self.summary.seconds = time.monotonic() - began
@@ -360,11 +362,14 @@ class Matrix:
     def _attempts(self, job: _Job, cell: Cell, have: int, trials: int) -> Outcome:
         outcome = None
         for number in range(have, trials):
-            outcome = run_attempt(job.lane.server, cell, job.target.device, number, self.options)
+            try:
+                outcome = run_attempt(job.lane.server, cell, job.target.device, number, self.options)
+            except SetupError as exc:  # the environment was there and its worker no longer starts
+                outcome = Outcome(kind=Kind.SETUP, phase=Phase.INSTALL, reason=exc.message)
             fresh = not _forks(job.lane.server, cell, number)
             again = self.options.rerun and number == 0
             self.store.add(job.facts, cell, outcome, fresh, again)
-            if outcome.kind is Kind.UNSUPPORTED:
+            if outcome.kind in (Kind.UNSUPPORTED, Kind.SETUP, Kind.SKIPPED):
                 break
         assert outcome is not None
         return outcome

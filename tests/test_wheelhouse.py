@@ -69,7 +69,10 @@ def library(*containers: bytes, padding: int = 8) -> bytes:
 
 
 THREE = container(
-    (CUBIN, 80, noise(3, 64)), (CUBIN, 90, noise(4, 96)), (PTX, 90, noise(5, 32)), (CUBIN, 90, b"v")
+    (CUBIN, 80, noise(3, 64)),
+    (CUBIN, 90, noise(4, 96)),
+    (PTX, 90, noise(5, 32)),
+    (CUBIN, 90, bytes(range(8))),
 )
 FALLBACK = container((CUBIN, 86, noise(6, 40)), (PTX, 80, noise(7, 48)), (PTX, 120, noise(8, 24)))
 
@@ -146,6 +149,17 @@ def test_ptx_stays_where_there_is_no_machine_code_of_the_architecture() -> None:
     assert {(e.kind, e.arch) for e in fatbin.needed(entries, 90)} == {(PTX, 80)}
     assert {(e.kind, e.arch) for e in fatbin.needed(entries, 89)} == {(CUBIN, 86), (PTX, 80)}
     assert {(e.kind, e.arch) for e in fatbin.needed(entries, 86)} == {(CUBIN, 86)}
+
+
+def test_containers_among_a_librarys_data_are_found_and_chance_is_not_taken_for_one() -> None:
+    chance = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 80) + noise(10, 80)
+    data = noise(11, 24) + chance + THREE + noise(12, 12) + FALLBACK + chance[:12]
+    before = elf([(".text", noise(1, 96)), (".data", data)])
+    ranges, removed = fatbin.zero_ranges(before, 90)
+    after = b"".join(fatbin.zeroed(before, ranges))
+    assert removed == {"cubin sm_80": 64, "cubin sm_86": 40, "ptx sm_120": 24, "ptx sm_90": 32}
+    for kept in (noise(11, 24), chance, noise(12, 12), noise(4, 96), noise(7, 48), chance[:12]):
+        assert kept in after
 
 
 codes = st.lists(

@@ -39,7 +39,7 @@ DICTIONARY = 8 << 20
 # What a host that only compiles and runs on one GPU never opens. ``*`` matches ``/`` too.
 SINGLE_GPU_DROP = (
     "*.a",
-    "*.bc",
+    "nvidia/*.bc",
     "nvidia/*/include/*",
     "nvidia/nvshmem/bin/*",
     "nvidia/nvshmem/lib/nvshmem_*",

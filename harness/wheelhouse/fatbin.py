@@ -10,6 +10,10 @@ and nothing moves. The layout is not documented by its vendor; it was read from 
 torch 2.7 to 2.15 and of the CUDA 12.6 to 13.2 libraries beside them, and anything that does not
 look like it is refused rather than guessed at.
 
+cuFFT keeps its containers one by one among its data (``.data``, ``.ldata``) and loads them itself.
+There a container counts only where its magic stands on a multiple of 4 bytes and its entries fill
+it exactly.
+
 An architecture is written ``sm_90``; the entries of its variants (``sm_90a``) carry the same
 number and are always kept with it.
 """
@@ -27,11 +31,13 @@ from harness.wheelhouse.manifest import WheelhouseError
 Buffer = bytes | bytearray | memoryview | mmap.mmap
 
 FATBIN_SECTIONS = frozenset({".nv_fatbin", "__nv_relfatbin"})
+LOOSE_SECTIONS = frozenset({".data", ".ldata"})
 KIND_PTX = 1
 KIND_CUBIN = 2
 
 _CONTAINER_MAGIC = 0xBA55ED50
 _CONTAINER = struct.Struct("<IHHQ")
+_MAGIC_BYTES = struct.pack("<I", _CONTAINER_MAGIC)
 _ENTRY = struct.Struct("<HHIQ")
 _ENTRY_ARCH_OFFSET = 28
 _SMALLEST_ENTRY_HEADER = 32
@@ -77,7 +83,7 @@ def is_elf64(data: Buffer) -> bool:
 
 
 def fatbin_sections(data: Buffer, name: str = "the file") -> list[Section]:
-    """The sections with GPU code of an ELF file, in file order. ``name`` is for the errors.
+    """The sections of an ELF file that may hold GPU code, in file order. ``name`` is for the errors.
 
     Raises WheelhouseError if the section table does not fit into the file.
     """
@@ -98,11 +104,12 @@ def fatbin_sections(data: Buffer, name: str = "the file") -> list[Section]:
     except (struct.error, IndexError) as error:
         raise WheelhouseError(f"{name}: its ELF section table is cut off") from error
     found = []
-    longest = max(map(len, FATBIN_SECTIONS)) + 1
+    wanted = FATBIN_SECTIONS | LOOSE_SECTIONS
+    longest = max(map(len, wanted)) + 1
     for row in rows:
         start = names_at + row[0]
         label = bytes(data[start : start + longest]).split(b"\0")[0].decode("ascii", "replace")
-        if label in FATBIN_SECTIONS and row[1] != _SHT_NOBITS:
+        if label in wanted and row[1] != _SHT_NOBITS:
             if row[4] + row[5] > len(data):
                 raise WheelhouseError(f"{name}: its section {label} is cut off")
             found.append(Section(label, row[4], row[5]))
@@ -114,6 +121,9 @@ def containers(data: Buffer, section: Section, name: str = "the file") -> Iterat
 
     Raises WheelhouseError where the bytes do not look like the layout in this module's docstring.
     """
+    if section.name in LOOSE_SECTIONS:
+        yield from _loose(data, section, name)
+        return
     at, end = section.offset, section.offset + section.size
     while at < end:
         # Linkers align containers, so zero words may lie between them.
@@ -129,6 +139,32 @@ def containers(data: Buffer, section: Section, name: str = "the file") -> Iterat
         if magic != _CONTAINER_MAGIC or header_size < _CONTAINER.size or stop > end:
             raise _strange(name, section, at)
         yield _entries(data, at + header_size, stop, name, section)
+        at = stop
+
+
+def _loose(data: Buffer, section: Section, name: str) -> Iterator[list[Entry]]:
+    at, end = section.offset, section.offset + section.size
+    window = 1 << 24
+    while at < end:
+        # In windows, so that a section of hundreds of megabytes is never copied as a whole.
+        start = at
+        piece = bytes(data[start : min(start + window, end)])
+        at += max(len(piece) - len(_MAGIC_BYTES) + 1, 1)
+        found = piece.find(_MAGIC_BYTES)
+        if found < 0:
+            continue
+        at = start + found + 4
+        if (start + found) % 4 or end - (start + found) < _CONTAINER.size:
+            continue
+        _, _, header_size, payload_size = _CONTAINER.unpack_from(data, start + found)
+        stop = start + found + header_size + payload_size
+        if header_size != _CONTAINER.size or payload_size == 0 or stop > end:
+            continue
+        try:
+            entries = _entries(data, start + found + header_size, stop, name, section)
+        except WheelhouseError:
+            continue  # the magic number by chance
+        yield entries
         at = stop
 
 
