@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from fakeindex import FakeIndex, Package, Release, history
 
+from harness.env import Environments
+from harness.release import list_releases
+from harness.target import pick_sources
+
+ROOT = Path(__file__).resolve().parent.parent
 MakeIndex = Callable[..., FakeIndex]
 
 
@@ -52,3 +58,24 @@ def in_index(monkeypatch: pytest.MonkeyPatch) -> Callable[[FakeIndex], None]:
             monkeypatch.setenv(name, value)
 
     return enter
+
+
+@pytest.fixture(scope="session")
+def real_python() -> Iterator[list[tuple[str, Path]]]:
+    """Real torch releases from the package index, as (version, python); named by HARNESS_REAL.
+
+    They are made with the harness's own environments, below HARNESS_HOME or the project, and stay
+    there for the next run.
+    """
+    names = os.environ.get("HARNESS_REAL", "")
+    if not names:
+        pytest.skip("HARNESS_REAL names no release, such as HARNESS_REAL=2.6.0,2.15.0")
+    home = Path(os.environ.get("HARNESS_HOME") or ROOT / ".harness").absolute()
+    listing = list_releases("pypi", home)
+    environments = Environments(home)
+    with ExitStack() as stack:
+        found = []
+        for source in pick_sources(listing, names, None):
+            env = stack.enter_context(environments.use(source))
+            found.append((source.torch, env.python))
+        yield found

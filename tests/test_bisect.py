@@ -14,7 +14,18 @@ from typing import Any
 
 import pytest
 from conftest import MakeIndex
-from fakeindex import Bug, Damage, FakeIndex, crash, error, flaky, history, missing_operator, nightlies
+from fakeindex import (
+    Bug,
+    Damage,
+    FakeIndex,
+    Release,
+    crash,
+    error,
+    flaky,
+    history,
+    missing_operator,
+    nightlies,
+)
 
 HARNESS = Path(sys.executable).parent / "harness"
 SCRIPT = """\
@@ -81,8 +92,11 @@ def test_a_window_with_both_ends_clean_is_found_with_its_commits(make_index: Mak
     introduced, fixed = bisect(index, here, "repro.py", "--fails-with", "Expected result")
     assert ends(introduced) == ("2.8.0", "2.9.0")
     assert ends(fixed) == ("2.9.1", "2.10.0")
-    assert introduced["after"]["git_version"] == index["2.9.0"].git_version
-    assert index["2.8.0"].git_version in introduced["compare"]
+    before, after = index["2.8.0"], index["2.9.0"]
+    assert isinstance(before, Release)
+    assert isinstance(after, Release)
+    assert introduced["after"]["git_version"] == after.git_version
+    assert before.git_version in introduced["compare"]
     assert introduced["confidence"] >= 0.95
 
 
@@ -213,7 +227,8 @@ def test_nightlies_narrow_a_range_to_a_day(make_index: MakeIndex, here: Path) ->
         "HARNESS_PYTORCH_INDEX": index.channel_url("nightly/cpu").split("/nightly")[0],
     }
     done = subprocess.run(
-        [str(HARNESS), "bisect", "repro.py", "--channel", "nightly/cpu", "--find", "introduced", "--format", "json"],
+        [str(HARNESS), "bisect", "repro.py", "--channel", "nightly/cpu", "--find", "introduced",
+         "--format", "json"],
         env=env, cwd=here, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

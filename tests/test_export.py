@@ -447,7 +447,7 @@ def test_exports_of_the_corpus_agree_with_the_harness_on_real_torch(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     real_python: list[tuple[str, Path]] = request.getfixturevalue("real_python")
-    for version, python in real_python:
+    for version, python in real_python[:1]:  # the newest: each cell costs a cold start, twice
         folder = tmp_path / version
         folder.mkdir()
         cells = [

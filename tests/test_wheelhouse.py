@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.wheelhouse import fatbin, resolve
@@ -172,6 +172,7 @@ codes = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(codes, max_size=4), st.sampled_from([80, 90, 120]), st.integers(0, 3))
 def test_any_layout_keeps_what_its_gpu_uses(layout: list[list[Code]], arch: int, padding: int) -> None:
     before = library(*(container(*row) for row in layout), padding=8 * padding)
