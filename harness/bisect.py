@@ -17,9 +17,9 @@ from typing import Any, Protocol
 from packaging.version import Version
 
 from harness.cell import Cell
+from harness.due import Options, run_attempt
 from harness.env import Environments
 from harness.errors import SetupError, UsageError
-from harness.matrix import Options, run_attempt
 from harness.outcome import Kind, Outcome, Phase, Verdict, repro_verdict
 from harness.question import Ask, Confirm, Done, Find, Question, Result
 from harness.run import Server

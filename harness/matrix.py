@@ -12,37 +12,24 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from harness.case import Case
-from harness.cell import Cell, repro_cells, workaround_cells
+from harness.cell import Cell, workaround_cells
+from harness.due import NOT_EVIDENCE, Options, cells_of, forks, is_covered, run_attempt, wanted_trials
 from harness.env import Environment, Environments
 from harness.errors import HarnessError, SetupError
 from harness.judge import judge, verdict_of
-from harness.machine import describe_machine
+from harness.log import LOG
 from harness.outcome import Kind, Outcome, Phase, Verdict
-from harness.run import DEFAULT_TIMEOUT_S, Interrupted, Request, Server, default_memory
-from harness.store import CellRecord, Document, Store, target_facts
+from harness.run import Interrupted, Server
+from harness.store import Document, Store, target_facts
 from harness.target import Source, Target
 
 AHEAD = 1  # environments made ahead of the one in use; each may be 7 GB
-_NOT_EVIDENCE = {Kind.SETUP, Kind.SKIPPED}
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to run. ``trials`` is a lower bound on attempts at a trigger."""
-
-    jobs: int = 2
-    trials: int = 1
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    memory_bytes: int = 0
-    fork: bool = True
-    rerun: bool = False
-    workarounds: bool = True
 
 
 class Watcher(Protocol):
@@ -65,30 +52,6 @@ class Summary:
     interrupted: bool = False
     failures: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
-
-
-def wanted_trials(cell: Cell, options: Options) -> int:
-    """Attempts a cell: what its repro asks for; of triggers at least what the user asks for."""
-    trigger = cell.model.role == "trigger" and cell.workaround is None
-    return max(cell.model.trials, options.trials if trigger else 1)
-
-
-def is_covered(record: CellRecord | None, trials: int) -> bool:
-    """Whether a record answers already: enough attempts that say something."""
-    if record is None:
-        return False
-    outcomes = [o for o in record.outcomes if o.kind not in _NOT_EVIDENCE]
-    if any(o.kind is Kind.UNSUPPORTED for o in outcomes):
-        return True  # asking again changes nothing
-    return len(outcomes) >= trials
-
-
-def cells_of(cases: Iterable[tuple[Case, Path]], device: str) -> list[Cell]:
-    """Repro cells of all cases for ``device``: controls and triggers before claimed ones."""
-    return [
-        cell for case, folder in cases for cell in repro_cells(case, folder)
-        if device in case.devices_of(cell.repro)
-    ]  # fmt: skip
 
 
 @dataclass
@@ -270,10 +233,13 @@ class Matrix:
             if self._stop.is_set():
                 return
             lane.server = Server(lane.env.python, self.environments.home.path, warm=self.options.fork)
+            LOG.info("torch %s: ready, %s; %s", source.label, "forking" if lane.server.warm else "fresh",
+                     lane.server.why)  # fmt: skip
             self.watcher.prepared(source, lane.env, None)
         except SetupError as exc:
             if self._stop.is_set():
                 return
+            LOG.warning("torch %s: no environment: %s", source.label, exc.message)
             self.watcher.prepared(source, None, exc.message)
             self.summary.failures[source.label] = exc.message
             self._record_failure(source, devices, exc)
@@ -349,11 +315,16 @@ class Matrix:
             have = (
                 0
                 if record is None or self.options.rerun
-                else len([o for o in record.outcomes if o.kind not in _NOT_EVIDENCE])
+                else len([o for o in record.outcomes if o.kind not in NOT_EVIDENCE])
             )
             outcome = self._attempts(job, cell, have, trials)
             document = self.store.load(job.facts, cell.case.id)
             verdict = self._verdict(document, cell)
+            LOG.info(
+                "%s %s: %s in %s, %.1f s, verdict %s; %s",
+                job.target.label, cell.label, outcome.kind, outcome.phase, outcome.duration_s, verdict,
+                outcome.message,
+            )  # fmt: skip
             with self._condition:
                 self.summary.ran += 1
             self.watcher.finished(job.target, cell, outcome, verdict)
@@ -366,7 +337,7 @@ class Matrix:
                 outcome = run_attempt(job.lane.server, cell, job.target.device, number, self.options)
             except SetupError as exc:  # the environment was there and its worker no longer starts
                 outcome = Outcome(kind=Kind.SETUP, phase=Phase.INSTALL, reason=exc.message)
-            fresh = not _forks(job.lane.server, cell, number)
+            fresh = not forks(job.lane.server, cell, number)
             again = self.options.rerun and number == 0
             self.store.add(job.facts, cell, outcome, fresh, again)
             if outcome.kind in (Kind.UNSUPPORTED, Kind.SETUP, Kind.SKIPPED):
@@ -423,24 +394,3 @@ class Matrix:
         if lane.server is not None:
             lane.server.close()
         lane.stack.close()
-
-
-def _forks(server: Server | None, cell: Cell, number: int) -> bool:
-    """The first attempt may be a fork; repeated ones are fresh, so that hash seeds and address
-    layout differ between them as they do between a user's runs."""
-    return server is not None and server.warm and cell.forkable and number == 0
-
-
-def run_attempt(server: Server | None, cell: Cell, device: str, number: int, options: Options) -> Outcome:
-    """One attempt at ``cell`` on ``device``."""
-    assert server is not None
-    if device == "cuda" and not describe_machine()["gpus"]:
-        return Outcome(kind=Kind.SKIPPED, phase=Phase.BUILD, reason="this host has no CUDA device")
-    request = Request(
-        {**cell.spec, "device": device},
-        fresh=not _forks(server, cell, number),
-        timeout_s=cell.model.timeout or options.timeout_s,
-        memory_bytes=options.memory_bytes or default_memory(options.jobs),
-        command=tuple(part.replace("{python}", str(server.python)) for part in cell.command),
-    )
-    return server.attempt(request)

@@ -8,10 +8,10 @@ from typing import Any
 
 from harness.case import Case
 from harness.cell import workaround_cells
+from harness.due import Options, cells_of, is_covered, wanted_trials
 from harness.env import Environments
 from harness.errors import SetupError
 from harness.judge import verdict_of
-from harness.matrix import Options, cells_of, is_covered, wanted_trials
 from harness.outcome import Verdict
 from harness.store import Store, target_facts
 from harness.target import Source, Target

@@ -17,8 +17,8 @@ from fakeindex import Release, error, exits
 from harness.case import Case
 from harness.casefile import build_case, load_case
 from harness.cell import Cell, make_cell, repro_cells, workaround_cells
+from harness.due import Options, run_attempt
 from harness.export import export_cell
-from harness.matrix import Options, run_attempt
 from harness.outcome import Kind, Outcome, matched
 from harness.run import Server
 from harness.yamlsource import parse_yaml

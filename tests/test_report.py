@@ -253,7 +253,8 @@ def test_verdicts_combine_to_what_they_agree_on() -> None:
     assert combine(["unknown", "bug", "bug"]) == "bug"
     assert combine(["holds", "moot"]) == "holds"
     assert combine(["holds", "fails"]) == "mixed"
-    assert combine(["moot", "unknown"]) == "moot"
+    assert combine(["moot", "unknown"]) == "unknown"
+    assert combine(["moot", "not run"]) == "not run"
 
 
 def test_releases_are_grouped_by_minor() -> None:

@@ -12,7 +12,7 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ from harness.cli import bisecting, disk, reporting, running, timing, wheelhouse
 from harness.cli.options import err
 from harness.env import default_home
 from harness.errors import HarnessError
+from harness.log import LOG, start_log
 
 HELP = """Runs torch.compile bug repros and advised workarounds across PyTorch releases.
 
@@ -33,6 +34,19 @@ app.add_typer(disk.envs_app, name="envs")
 app.add_typer(wheelhouse.wheelhouse_app, name="wheelhouse")
 
 
+LOGGED = {"matrix", "run", "bisect", "time", "wheelhouse"}
+
+
+@app.callback()
+def begin(
+    context: typer.Context,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Log to stderr too.")] = False,
+) -> None:
+    """Start the log of a command that runs things."""
+    if context.invoked_subcommand in LOGGED:
+        start_log(default_home(), context.invoked_subcommand, verbose)
+
+
 def _terminate(*_: Any) -> None:
     raise KeyboardInterrupt
 
@@ -43,6 +57,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except HarnessError as exc:
+        LOG.error("%s", exc.message)
         err.print(f"error: {exc.message}", markup=False, soft_wrap=True)
         if exc.hint:
             err.print(f"  {exc.hint}", markup=False, soft_wrap=True)
@@ -67,6 +82,7 @@ def main() -> None:
 def _log_bug() -> Path:
     folder = default_home() / "logs"
     folder.mkdir(parents=True, exist_ok=True)
+    LOG.exception("a bug of the harness")
     file = folder / f"bug-{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}.log"
     file.write_text(f"{sys.argv}\n{traceback.format_exc()}")
     return file

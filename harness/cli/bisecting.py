@@ -37,10 +37,10 @@ from harness.cli.options import (
     out,
     say_problems,
 )
+from harness.due import Options
 from harness.env import DEFAULT_BUDGET, Environments, default_home
 from harness.errors import UsageError
 from harness.live import clock, printable
-from harness.matrix import Options
 from harness.question import Ask, Find
 from harness.run import DEFAULT_TIMEOUT_S
 from harness.store import Store

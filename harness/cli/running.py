@@ -37,10 +37,11 @@ from harness.cli.options import (
     say_problems,
     sources_for,
 )
+from harness.due import Options, cells_of
 from harness.env import DEFAULT_BUDGET, Environments, default_home
 from harness.errors import UsageError
 from harness.live import LiveWatcher, PlainWatcher, printable
-from harness.matrix import Matrix, Options, Summary, cells_of
+from harness.matrix import Matrix, Summary
 from harness.run import DEFAULT_TIMEOUT_S, Server
 from harness.store import Store
 from harness.target import parse_devices, pick_sources
@@ -142,7 +143,7 @@ def run(
     cases_dir: CasesDir = Path("cases"),
 ) -> None:
     """Run one cell in a fresh process and show what it did. Nothing is recorded."""
-    from harness.matrix import run_attempt
+    from harness.due import run_attempt
     from harness.outcome import matched
     from harness.target import Target
 

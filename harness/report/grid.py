@@ -10,7 +10,8 @@ from harness.judge import Row, version_key
 from harness.report.legend import MIXED, NOT_RUN, STALE
 
 DECISIVE = frozenset({"bug", "clean", "other", "holds", "fails", "breaks", "rejected"})
-_WEAK = ("moot", "unknown", STALE)
+# What was due and not run, or run and unclear, must not pass for "nothing to avoid".
+_WEAK = (NOT_RUN, "unknown", "moot", STALE)
 
 
 def shown(row: Row) -> str:

@@ -1,0 +1,102 @@
+# [inductor] compiled empty_strided with a negative stride: Expected result >= 0
+# https://github.com/pytorch/pytorch/issues/188227
+# Repro 'nonempty-negative' on cuda. The size and stride of the article's own snippet. Eager
+# refuses ("Storage size calculation overflowed"); a compiled function that returns a tensor all
+# the same diverges from it.
+# Needs torch alone. Exits 1 where the bug shows, 0 where not, 2 on another failure.
+import atexit, os, platform, re, shutil, sys, tempfile, traceback
+
+cache = os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()  # nothing cached by earlier runs
+atexit.register(shutil.rmtree, cache, ignore_errors=True)
+
+stage = "import"
+
+
+def finish(code, line):
+    print(("CLEAN", "BUG", "OTHER")[code] + ": " + line)
+    sys.exit(code)
+
+
+def chain(error, handled=True):
+    """The exception and what it came from: torch wraps the real one."""
+    for _ in range(16):
+        yield error
+        context = handled and not error.__suppress_context__ and error.__context__
+        error = getattr(error, "inner_exception", None) or error.__cause__ or context or None
+        if error is None:
+            return
+
+
+def judge(kind, error, trace):
+    """Whatever is raised ends here."""
+    text = "".join(traceback.format_exception(kind, error, trace))
+    sys.stderr.write(text)
+    line = ("%s: %s" % (kind.__name__, error)).splitlines()[0]
+    finish(2, "%s (stage: %s)" % (line, stage))
+
+
+sys.excepthook = judge
+
+import torch
+
+try:
+    from triton import __version__ as triton
+except Exception:
+    triton = None
+
+print("torch", torch.__version__, torch.version.git_version, "python", platform.python_version())
+print("triton", triton, "device", torch.cuda.is_available() and torch.cuda.get_device_name())
+
+stage = "settings"  # what torch refuses here is not the bug
+if not torch.cuda.is_available():
+    raise RuntimeError("no CUDA device")
+torch.compile(lambda: None)
+stage = "build"
+
+
+def forward(x):
+    return torch.empty_strided((2, 3), (3, -1), device=x.device)
+
+
+def facts(path, value):
+    """What is compared, by name."""
+    if isinstance(value, (tuple, list, dict)):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        return {k: v for key, part in parts for k, v in facts("%s[%r]" % (path, key), part).items()}
+    if not isinstance(value, torch.Tensor):
+        return {}
+    return {
+        path + ": dtype": str(value.dtype)[6:],
+        path + ": shape": tuple(value.shape),
+        path + ": stride": tuple(value.stride()),
+    }
+
+
+def call(compile):
+    torch.manual_seed(0)
+    x = torch.randn(3).to("cuda")
+    output = compile(forward)(x)
+    torch.cuda.synchronize()
+    return facts("output", output)
+
+
+if __name__ == "__main__":
+    stage = "eager"
+    refused = None
+    try:
+        expected = call(lambda fn, **_: fn)
+    except Exception as error:
+        refused = error
+    stage = "compiled"
+    try:
+        actual = call(torch.compile)
+    except Exception as error:
+        if refused is None or type(refused) not in map(type, chain(error, handled=False)):
+            raise
+        finish(0, "eager and compiled raise the same: " + type(refused).__name__)
+    stage = "compare"
+    if refused is not None:
+        said = ("%s: %s" % (type(refused).__name__, refused)).splitlines()[0]
+        reason = "eager raised %s; compiled returned %s" % (said, actual)
+        finish(1 if re.search(r"eager raised .* compiled returned", reason) else 2, reason)
+    finish(0, "eager and compiled agree")
