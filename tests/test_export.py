@@ -442,6 +442,7 @@ def test_an_export_leaves_nothing_behind_in_the_temporary_folder(
 
 
 @pytest.mark.real
+@pytest.mark.timeout(3600)
 @pytest.mark.skipif("HARNESS_REAL" not in os.environ, reason="HARNESS_REAL is not set")
 def test_exports_of_the_corpus_agree_with_the_harness_on_real_torch(
     request: pytest.FixtureRequest, tmp_path: Path
