@@ -76,7 +76,7 @@ def bisect(index: FakeIndex, here: Path, *args: str, code: int = 0) -> Any:
     """The command's JSON; its exit code is checked."""
     done = subprocess.run(
         [str(HARNESS), "bisect", *args, "--format", "json"],
-        env=environment(index, here), cwd=here, capture_output=True, text=True, timeout=300,
+        env=environment(index, here), cwd=here, capture_output=True, text=True, timeout=800,
     )  # fmt: skip
     assert done.returncode == code, done.stderr[-3000:]
     return json.loads(done.stdout) if done.stdout else None
@@ -166,7 +166,7 @@ def test_a_command_runs_with_the_python_of_each_release(make_index: MakeIndex, h
     done = subprocess.run(
         [str(HARNESS), "bisect", "--find", "introduced", "--torch", "2.5..2.8", "--format", "json",
          "--", "{python}", "repro.py"],
-        env=environment(index, here), cwd=here, capture_output=True, text=True, timeout=300,
+        env=environment(index, here), cwd=here, capture_output=True, text=True, timeout=800,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert ends(json.loads(done.stdout)) == ("2.6.0", "2.7.0")
@@ -205,11 +205,11 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(make_index: MakeIndex, her
         text=True,
     ) as process:
         records = here / "home" / "scripts" / "records"
-        end = time.monotonic() + 60
+        end = time.monotonic() + 400  # a busy host makes an environment in half a minute
         while len(list(records.glob("*/*/*.json"))) < 2 and time.monotonic() < end:
             time.sleep(0.05)
         os.kill(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=60)
+        _, stderr = process.communicate(timeout=200)
     assert process.returncode == 130
     assert "To go on:" in stderr
     seen = len(list(records.glob("*/*/*.json")))
@@ -229,7 +229,7 @@ def test_nightlies_narrow_a_range_to_a_day(make_index: MakeIndex, here: Path) ->
     done = subprocess.run(
         [str(HARNESS), "bisect", "repro.py", "--channel", "nightly/cpu", "--find", "introduced",
          "--format", "json"],
-        env=env, cwd=here, capture_output=True, text=True, timeout=300,
+        env=env, cwd=here, capture_output=True, text=True, timeout=800,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     before, after = ends(json.loads(done.stdout))
