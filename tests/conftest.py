@@ -15,6 +15,7 @@ from harness.release import list_releases
 from harness.target import pick_sources
 
 ROOT = Path(__file__).resolve().parent.parent
+REAL = dict(os.environ)  # before any test puts this process into the environment of a fake index
 MakeIndex = Callable[..., FakeIndex]
 
 
@@ -67,15 +68,17 @@ def real_python() -> Iterator[list[tuple[str, Path]]]:
     They are made with the harness's own environments, below HARNESS_HOME or the project, and stay
     there for the next run.
     """
-    names = os.environ.get("HARNESS_REAL", "")
+    names = REAL.get("HARNESS_REAL", "")
     if not names:
         pytest.skip("HARNESS_REAL names no release, such as HARNESS_REAL=2.6.0,2.15.0")
-    home = Path(os.environ.get("HARNESS_HOME") or ROOT / ".harness").absolute()
-    listing = list_releases("pypi", home)
-    environments = Environments(home)
     with ExitStack() as stack:
-        found = []
-        for source in pick_sources(listing, names, None):
-            env = stack.enter_context(environments.use(source))
-            found.append((source.torch, env.python))
+        with pytest.MonkeyPatch.context() as patch:
+            for name in set(os.environ) - set(REAL):
+                patch.delenv(name)
+            for name, value in REAL.items():
+                patch.setenv(name, value)
+            home = Path(REAL.get("HARNESS_HOME") or ROOT / ".harness").absolute()
+            sources = pick_sources(list_releases("pypi", home), names, None)
+            environments = Environments(home)
+            found = [(s.torch, stack.enter_context(environments.use(s)).python) for s in sources]
         yield found
