@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import chosen
 
 from harness.casefile import load_corpus
 from harness.cell import Cell, repro_cells
@@ -18,12 +19,14 @@ LIMIT_S = 600.0
 
 def corpus_cells() -> list[Cell]:
     cases = load_corpus(ROOT / "cases")
-    return [
-        cell
-        for case in cases
-        for cell in repro_cells(case, ROOT / "cases")
-        if "cpu" in case.devices_of(cell.repro)
-    ]
+    return chosen(
+        [
+            cell
+            for case in cases
+            for cell in repro_cells(case, ROOT / "cases")
+            if "cpu" in case.devices_of(cell.repro)
+        ]
+    )
 
 
 def told(outcome: Outcome) -> tuple[str, str, str | None]:
