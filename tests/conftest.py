@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +15,10 @@ from harness.cell import Cell
 from harness.env import Environments
 from harness.release import list_releases
 from harness.target import pick_sources
+
+# A shell that starts us in the background has SIGINT ignored, and children inherit that: the tests
+# that press Ctrl-C would press it in vain.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 REAL = dict(os.environ)  # before any test puts this process into the environment of a fake index
