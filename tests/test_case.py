@@ -473,3 +473,10 @@ def test_no_change_to_a_good_case_makes_the_loader_fail_otherwise(data: st.DataO
 @given(st.integers(0, len(GOOD)), st.integers(0, 12), st.text(max_size=12))
 def test_no_cut_or_insertion_makes_the_loader_fail_otherwise(at: int, cut: int, put: str) -> None:
     survives((GOOD[:at] + put + GOOD[at + cut :]).encode("utf-8", "surrogatepass"))
+
+
+def test_the_published_schema_is_the_one_that_the_code_has() -> None:
+    from harness.schema import schema_text
+
+    published = Path(__file__).resolve().parent.parent / "cases" / "schema.json"
+    assert published.read_text() == schema_text()
