@@ -12,18 +12,18 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from harness.cell import Cell
 from harness.due import Options, run_attempt
 from harness.env import Environments
 from harness.errors import SetupError, UsageError
 from harness.outcome import Kind, Outcome, Phase, Verdict, repro_verdict
-from harness.question import Ask, Confirm, Done, Find, Question, Result
+from harness.question import Answer, Ask, Confirm, Done, Find, Question, Result
 from harness.run import Server
-from harness.search import Answer, step, upcoming
 from harness.store import Document, Store, target_facts
 from harness.subject import Subject
 from harness.target import Source, Target
@@ -149,6 +149,9 @@ class Bisection:
         Raises:
             KeyboardInterrupt: all that ran is on record; the same call goes on from there.
         """
+        # numpy takes a quarter of a second to import; other commands do without.
+        from harness.search import step
+
         began = time.monotonic()
         for index in range(len(self.plan.sources)):
             self._recall(index)
@@ -181,6 +184,8 @@ class Bisection:
 
     def _from_records(self, question: Question, evidence: list[tuple[int, Answer]]) -> Done:
         """The narrowest answer that the records support: what has none is taken as unknown."""
+        from harness.search import step
+
         move: Ask | Done = step(question, evidence)
         while isinstance(move, Ask):
             evidence = [*evidence, (move.index, Answer.UNKNOWN)]
@@ -208,15 +213,42 @@ class Bisection:
 
     def _recall(self, index: int) -> None:
         """Turn what is on record into evidence."""
-        facts = self._identity(index)
+        if self.plan.recorded:
+            documents = self._recorded.get(Version(self.plan.sources[index].torch).public, [])
+        else:
+            facts = self._identity(index)
+            case = self.plan.subject.cell.case.id
+            document = self.store.load(facts, case) if facts is not None else None
+            documents = [document] if document is not None else []
+        for document in documents:
+            self._recall_from(document, index)
+
+    @cached_property
+    def _recorded(self) -> dict[str, list[Document]]:
+        """Records of the case on the device by release: this machine's where it has one, else all.
+
+        An answer from the records runs nothing, so it may rest on machines and channels that are
+        out of reach here: a GPU host, a wheel folder, an interpreter that somebody brought.
+        """
+        found: dict[str, list[Document]] = {}
+        case = self.plan.subject.cell.case.id
+        for document in self.store.documents():
+            if (document.case, document.target.get("device")) == (case, self.plan.device):
+                with contextlib.suppress(InvalidVersion):
+                    torch = Version(str(document.target.get("torch"))).public
+                    found.setdefault(torch, []).append(document)
+        own = self.store.machine_id
+        return {
+            version: [d for d in documents if d.machine_id == own] or documents
+            for version, documents in found.items()
+        }
+
+    def _recall_from(self, document: Document, index: int) -> None:
         cell = self.plan.subject.cell
-        document = self.store.load(facts, cell.case.id) if facts is not None else None
-        if document is None:
-            return
         record = document.find(cell.repro, cell.workaround, cell.digest)
         if record is None:
             return
-        self.facts[index] = document.target
+        self.facts.setdefault(index, document.target)
         for outcome in record.outcomes:
             if outcome.kind not in _NOT_EVIDENCE:
                 answer, why = self._answer(document, outcome)
@@ -326,6 +358,8 @@ class Bisection:
         """Make the environments of the possible next candidates while this one runs."""
         if self._ahead is not None and self._ahead.is_alive():
             return
+
+        from harness.search import upcoming
 
         def work() -> None:
             for index in upcoming(question, evidence, ask):

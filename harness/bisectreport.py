@@ -12,8 +12,7 @@ from typing import Any
 
 from harness.bisect import Finding, Trial, by_candidate
 from harness.outcome import Outcome
-from harness.question import Kind
-from harness.search import Answer
+from harness.question import Answer, Kind
 from harness.subject import fingerprint, lacks_feature
 
 COMPARE = "https://github.com/pytorch/pytorch/compare/{before}...{after}"
@@ -264,7 +263,11 @@ def sureness(finding: Finding) -> str:
         return "a posterior over the change point, failure rates on both sides unknown"
     pair = (finding.result.before, finding.result.after)
     runs = [sum(1 for t in finding.trials if t.index == index) for index in pair]
-    return f"all outcomes agree; the neighbours were run {runs[0]} and {runs[1]} times"
+    text = f"all outcomes agree; the neighbours were run {runs[0]} and {runs[1]} times"
+    asked = finding.plan.confidence
+    if finding.plan.recorded and (finding.result.confidence or 0) < asked:
+        return f"{text}; {asked:g} needs more runs than are on record"
+    return text
 
 
 def _code(text: str) -> str:

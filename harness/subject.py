@@ -16,7 +16,7 @@ from harness.case import Case, Repro
 from harness.cell import Cell, make_cell
 from harness.errors import UsageError
 from harness.outcome import ExceptionInfo, Kind, Outcome, Signature, matched
-from harness.search import Answer
+from harness.question import Answer
 
 # A failure that says "this torch does not have that", in the words of Python and of torch's operator
 # registry. On an old release it is neither the bug nor its absence.

@@ -25,7 +25,6 @@ from harness.outcome import Outcome
 from harness.run import Interrupted, Request, Server, shorten
 from harness.store import target_facts
 from harness.target import Source, Target
-from harness.timingframe import timing_frame
 from harness.timingplan import TimingCell, plan
 from harness.timingstore import Json, TimingStore
 from harness.worker.timing import MARK
@@ -325,4 +324,4 @@ def _shortened(value: Any, short: Callable[[str], str]) -> Any:
     return value
 
 
-__all__ = ["Summary", "TimingOptions", "TimingWatcher", "measure", "plan", "run_timings", "timing_frame"]
+__all__ = ["Summary", "TimingOptions", "TimingWatcher", "measure", "plan", "run_timings"]

@@ -100,7 +100,6 @@ def main() -> None:
     parser.add_argument("--case", default="pytorch-188227")
     parser.add_argument("--repros", type=int, default=8)
     parser.add_argument("--per-cell", action="store_true")
-    parser.add_argument("--skip-cold", action="store_true", help="fill the caches untimed")
     parser.add_argument("--work", type=Path, default=ROOT / ".harness" / "bench")
     args = parser.parse_args()
     releases = args.torch.split(",")

@@ -219,6 +219,25 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(make_index: MakeIndex, her
     assert sum(row["recorded"] for row in report["table"]) >= 2
 
 
+def test_records_of_another_machine_and_channel_answer_with_nothing_run(
+    make_index: MakeIndex, here: Path
+) -> None:
+    index = make_index(*history(bug=("2.9.0", "2.10.0")))
+    live = bisect(index, here, "fake-1/shows", "--torch", "2.7..2.11")
+    (machine,) = (here / "results/records").iterdir()
+    machine.rename(machine.with_name("a-machine-elsewhere"))
+    for target in machine.with_name("a-machine-elsewhere").iterdir():
+        target.rename(target.with_name(target.name.replace("pypi", "wheelhouse")))
+    index.forget()
+    recorded = bisect(index, here, "fake-1/shows", "--torch", "2.7..2.11", "--recorded")
+    for one, other in zip(live, recorded, strict=True):
+        assert ends(one) == ends(other)
+        assert other["runs"] == other["installed"] == 0
+    assert not index.downloads()
+    nothing = bisect(index, here, "fake-1/shows+useless", "--recorded", "--find", "fixed", code=3)
+    assert nothing["runs"] == 0
+
+
 def test_nightlies_narrow_a_range_to_a_day(make_index: MakeIndex, here: Path) -> None:
     builds = nightlies("2026-11-01", 20, bug=("2026-11-09", None), vanished=["2026-11-05"])
     index = make_index(*history(), *builds)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 
 from harness.cli.options import (
@@ -28,11 +28,13 @@ from harness.cli.options import (
 )
 from harness.env import DEFAULT_BUDGET, Environment, Environments, default_home
 from harness.live import printable
-from harness.report.timing_files import to_csv, write_timings
 from harness.target import Source, Target, parse_devices
 from harness.timing import Summary, TimingOptions, run_timings
-from harness.timingframe import rows_of, timing_frame
 from harness.timingplan import TimingCell
+
+# pandas takes a second to import, so only the command that needs it does.
+if TYPE_CHECKING:
+    import pandas as pd
 
 app = typer.Typer()
 
@@ -75,6 +77,9 @@ def time(
 
     The machine should have nothing else to do. Records go to results/timings.
     """
+    from harness.report.timing_files import to_csv, write_timings
+    from harness.timingframe import rows_of, timing_frame
+
     if format_ not in ("table", "json", "csv"):
         raise typer.BadParameter("must be table, json or csv", param_hint="--format")
     chosen = corpus(cases_dir, cases)
@@ -144,7 +149,7 @@ class _Lines:
 
 
 def _seconds(value: Any) -> str:
-    if pd.isna(value):
+    if value is None or math.isnan(value):
         return ""
     for scale, unit in ((1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):
         if value < 1000 * scale:
@@ -156,6 +161,7 @@ def _show(table: pd.DataFrame) -> None:
     from rich.table import Table
 
     from harness.cli.options import out
+    from harness.timingframe import rows_of
 
     shown = Table(header_style="bold", pad_edge=False, box=None)
     for name in (
